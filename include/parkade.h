@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* SPDX-FileCopyrightText: 2026 The parkade authors */
+/* parkade's own functions. Nothing here is needed to use the library: it serves
+ * the pthread functions of any program that it is loaded into. */
+#ifndef PARKADE_H
+#define PARKADE_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The library's version, as in "0.1.0". */
+const char *parkade_version(void);
+
+/* The policy in force (PARKADE_POLICY), as in "shfl". */
+const char *parkade_policy(void);
+
+/* Read one of the process's counters: those that PARKADE_VERBOSE=1 prints.
+ *
+ * name   as printed, for example "entered": how many times a thread entered an
+ *        admission queue
+ * value  receives the count since the process started or forked
+ *
+ * Returns 0, or ENOENT when there is no such counter. */
+int parkade_stat(const char *name, uint64_t *value);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

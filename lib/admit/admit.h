@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* SPDX-FileCopyrightText: 2026 The parkade authors */
+/* The contract of an admission queue.
+ *
+ * Threads that find a lock's word taken queue here. A queue has one *head*; only
+ * the head waits for the word (along with threads that barge in). A policy
+ * decides who is head after whom, and where the others wait.
+ *
+ *	enter	returns when w is the head, or when it never will be
+ *	tend	called by the head now and then while it waits for the word: work
+ *		that is better done now than while the lock is held
+ *	leave	called by the head once it has the word, or gives up: somebody
+ *		else becomes the head, or the queue is empty
+ *
+ * Lifetime: the queue's memory exists while a thread is inside enter, tend or
+ * leave; leave is called before the thread lets the word go, so that nobody
+ * touches the lock after its release. A policy calls nothing but lib/rt: no
+ * pthread type, no environment, no system call of its own. */
+#ifndef PK_ADMIT_H
+#define PK_ADMIT_H
+
+#include "base/queue.h"
+#include "rt/arena.h"
+#include "rt/futex.h"
+
+enum pk_entered {
+	PK_IS_HEAD,
+	PK_TIMED_OUT, /* the deadline passed; w is no longer the caller's */
+	PK_ORPHANED,  /* this is the child of a fork; w is no longer the caller's */
+};
+
+struct pk_admit_ops {
+	enum pk_entered (*enter)(struct pk_queue *q, struct pk_waiter *w, const struct pk_deadline *deadline);
+	void (*tend)(struct pk_queue *q, struct pk_waiter *w, const int *word);
+	void (*leave)(struct pk_queue *q, struct pk_waiter *w);
+};
+
+/* The policies of policy.def. */
+enum pk_policy {
+#define PK_POLICY(name, ops, doc) PK_POLICY_##name,
+#include "admit/policy.def"
+#undef PK_POLICY
+	PK_POLICIES
+};
+
+/* The policy in force; null: no queue, everybody waits on the word. Set by the
+ * constructor: until then threads wait on the word. */
+extern const struct pk_admit_ops *pk_admit;
+
+/* Put the policy of that name in force. */
+enum pk_policy pk_policy_select(const char *name);
+
+#endif

@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* SPDX-FileCopyrightText: 2026 The parkade authors */
+/* The linked queue: an MCS list of waiters, joined at the tail by one exchange.
+ * The policies that keep one list (mcs, shfl) are built from these functions.
+ *
+ * Paper: the queue of ShflLock, SOSP'19 section 4.2.1 and figure 4 (which is
+ *	that of Mellor-Crummey and Scott, TOCS 1991), with parking as in section
+ *	4.2.2 and figures 6 and 7.
+ * Deviations
+ *  D1	A node leaves the queue when its thread gets the word (as in the paper),
+ *	and never waits for a successor that has exchanged the tail but not yet
+ *	linked itself (figure 4 lines 38-39 spin there, inside the critical
+ *	section, for as long as that thread is preempted). Instead the leaver
+ *	marks its `next` as LEFT; the successor finds the mark when it links, is
+ *	the head, and frees the node.
+ *  D2	Waiters give up (timed locks): see ABANDONED below.
+ *  D3	SPINNING does not forbid to park: it grants one more budget. All spinning
+ *	is bounded.
+ *
+ * State of a waiter (`status`)
+ *	from			to		by
+ *	-			WAITING		its thread, before it links
+ *	WAITING			PARKED		its thread: budget spent
+ *	WAITING, PARKED		SPINNING	a waiter before it (rouse)
+ *	SPINNING, PARKED	WAITING		its thread, spinning again
+ *	WAITING, SPINNING,
+ *	PARKED			HEAD		the head that leaves (pass)
+ *	WAITING, SPINNING,
+ *	PARKED			ABANDONED	its thread: deadline passed
+ *	ABANDONED		HEAD		pass, which then passes on
+ *	any			ORPHAN		the child of a fork
+ * Being made head and giving up are one race on one word: exactly one wins, so
+ * headship is never lost. An ABANDONED node stays linked until it is passed by
+ * pass() or reap(), which free it. Its thread takes another node meanwhile.
+ *
+ * State of `next`
+ *	null -> successor	by the successor, once
+ *	null -> LEFT		by pass(), once
+ *	successor -> another	by the head (reap) or the one shuffler
+ *
+ * Invariants
+ *  I1	A node that the tail names is not freed: it is freed only after the tail
+ *	was exchanged (its successor links or frees it) or reset from it.
+ *  I2	Only the head writes its own `next` once linked, or a shuffler those
+ *	behind it; there is one shuffler (shfl.c).
+ *
+ * Ledger
+ *  O1	tail: the exchange in enter() releases the node's initialisation to its
+ *	successor's exchange, which acquires it.
+ *  O2	next: release by the successor's link (or by who reorders), acquire by
+ *	who follows it: the node's constant fields are read after it.
+ *  O3	status: release in pass(), acquire in wait(): what the leaver and all
+ *	shufflers before it did to the list is seen by the new head.
+ *  O4	status: release in abandon(), acquire in pass() and reap(): the waiter's
+ *	last use of the node comes before it is freed.
+ * What the lock protects needs none of these: the word orders critical sections.
+ *
+ * Lifetime: see admit.h and arena.h. A wake-up may come after the node has been
+ * reused: its new user tolerates that as any futex sleeper does.
+ * Cost: 16 bytes in the lock, one cache line a waiter. */
+#ifndef PK_LIST_H
+#define PK_LIST_H
+
+#include <stdbool.h>
+
+#include "admit/admit.h"
+#include "base/await.h"
+#include "rt/spin.h"
+
+/* In `next`: the node has left, and its successor, who has not linked yet, is
+ * the head. */
+#define PK_LEFT ((struct pk_waiter *)1)
+
+/* What a waiter does each round besides looking at its status. */
+typedef void pk_list_poll(struct pk_queue *q, struct pk_waiter *w);
+
+/* Wake n, if it sleeps, so that it is awake when its turn comes. For the head
+ * and its successor, or a shuffler and a node behind it: n cannot leave. */
+PK_INLINE void pk_list_rouse(struct pk_waiter *by, struct pk_waiter *n)
+{
+	uint32_t seen = pk_load_relaxed(&n->status);
+
+	if (seen != PK_PARKED || !pk_spin_room(n->socket))
+		return;
+	/* relaxed: only the status itself is told */
+	if (pk_cas_relaxed(&n->status, &seen, PK_SPINNING)) {
+		pk_futex_wake(&n->status, 1);
+		pk_count(by, PK_STAT_roused);
+	}
+}
+
+/* The successor of the head w, or null; abandoned ones are taken out first. */
+PK_INLINE struct pk_waiter *pk_list_reap(struct pk_waiter *w)
+{
+	struct pk_waiter *n = pk_load_acquire(&w->next); /* O2 */
+
+	while (n && pk_load_acquire(&n->status) == PK_ABANDONED) {   /* O4 */
+		struct pk_waiter *after = pk_load_acquire(&n->next); /* O2 */
+
+		if (!after)
+			return NULL;		   /* the tail: somebody may be joining it */
+		pk_store_release(&w->next, after); /* O2 */
+		w->hint = NULL;			   /* it may have been n */
+		pk_waiter_free(n);
+		n = after;
+	}
+	return n;
+}
+
+/* Give up; false if w has been made the head, or orphaned, in the meantime. */
+PK_INLINE bool pk_list_abandon(struct pk_waiter *w)
+{
+	uint32_t seen = pk_load_relaxed(&w->status);
+
+	do {
+		if (seen == PK_HEAD || seen == PK_ORPHAN)
+			return false;
+	} while (!pk_cas_release(&w->status, &seen, PK_ABANDONED)); /* O4 */
+	return true;
+}
+
+/* Sleep until the status is no longer PARKED; false when the deadline passed
+ * first. */
+PK_INLINE bool pk_list_park(struct pk_waiter *w, const struct pk_deadline *deadline)
+{
+	uint32_t seen = PK_WAITING;
+
+	if (!pk_cas_relaxed(&w->status, &seen, PK_PARKED))
+		return true;
+	pk_spin_end(w);
+	pk_count(w, PK_STAT_parked);
+	do {
+		if (pk_futex_wait(&w->status, PK_PARKED, deadline))
+			return false;
+	} while (pk_load_relaxed(&w->status) == PK_PARKED);
+	return true;
+}
+
+/* Wait in the queue until w is the head. */
+PK_INLINE enum pk_entered pk_list_wait(struct pk_queue *q, struct pk_waiter *w, const struct pk_deadline *deadline,
+				       pk_list_poll *poll)
+{
+	unsigned budget = pk_spin_begin(w);
+	enum pk_entered ret;
+
+	for (;;) {
+		uint32_t status = pk_load_acquire(&w->status); /* O3 */
+
+		if (status == PK_HEAD || status == PK_ORPHAN) {
+			ret = status == PK_HEAD ? PK_IS_HEAD : PK_ORPHANED;
+			break;
+		}
+		if (poll)
+			poll(q, w);
+		if (status == PK_SPINNING) {
+			/* fails only if the status is final now */
+			if (pk_cas_relaxed(&w->status, &status, PK_WAITING)) {
+				pk_spin_end(w);
+				budget = pk_spin_begin(w);
+			}
+		} else if (pk_spent(&budget) && !pk_list_park(w, deadline) && pk_list_abandon(w)) {
+			pk_count(w, PK_STAT_timedout);
+			ret = PK_TIMED_OUT;
+			break;
+		}
+	}
+	pk_spin_end(w);
+	return ret;
+}
+
+PK_INLINE enum pk_entered pk_list_enter(struct pk_queue *q, struct pk_waiter *w, const struct pk_deadline *deadline,
+					pk_list_poll *poll)
+{
+	struct pk_waiter *prev, *seen = NULL;
+
+	w->queue = q;
+	w->hint = NULL;
+	w->batch = 0;
+	pk_store_relaxed(&w->shuffler, 0);
+	pk_store_relaxed(&w->next, NULL);
+	pk_store_relaxed(&w->status, PK_WAITING);
+	prev = pk_waiter_named(pk_xchg_acq_rel(&q->tail, pk_waiter_name(w))); /* O1 */
+	/* Nobody, a ghost, or a node of the lock that this one is a copy of. */
+	if (!prev || prev->queue != q)
+		return PK_IS_HEAD;
+	if (!pk_cas_acq_rel(&prev->next, &seen, w)) { /* O2 */
+		/* LEFT: D1 */
+		pk_waiter_free(prev);
+		return PK_IS_HEAD;
+	}
+	return pk_list_wait(q, w, deadline, poll);
+}
+
+/* Whether w, whose `next` was null, has no successor to make the head: the queue
+ * is empty now, or the one who is joining finds out (D1). w is gone then. */
+PK_INLINE bool pk_list_last(struct pk_queue *q, struct pk_waiter *w)
+{
+	uint64_t tail = pk_waiter_name(w);
+	struct pk_waiter *seen = NULL;
+
+	/* release: who queues next starts after us (O1) */
+	if (pk_load_relaxed(&q->tail) == tail && pk_cas_release(&q->tail, &tail, 0)) {
+		pk_waiter_free(w);
+		return true;
+	}
+	return pk_cas_acq_rel(&w->next, &seen, PK_LEFT); /* O2 */
+}
+
+/* The head w leaves: make the next live waiter the head. */
+PK_INLINE void pk_list_pass(struct pk_queue *q, struct pk_waiter *w)
+{
+	struct pk_waiter *const me = w; /* still ours to count in once freed */
+	uint32_t was;
+
+	do {
+		struct pk_waiter *n = pk_load_acquire(&w->next); /* O2 */
+
+		if (!n) {
+			if (pk_list_last(q, w))
+				return;
+			n = pk_load_acquire(&w->next); /* O2 */
+		}
+		was = pk_xchg_acq_rel(&n->status, PK_HEAD); /* O3, O4 */
+		pk_waiter_free(w);
+		w = n;
+	} while (was == PK_ABANDONED);
+	if (was == PK_PARKED) {
+		pk_futex_wake(&w->status, 1);
+		pk_count(me, PK_STAT_woken);
+	}
+}
+
+#endif

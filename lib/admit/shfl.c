@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* SPDX-FileCopyrightText: 2026 The parkade authors */
+/* shfl: ShflLock. One queue; waiters reorder it by socket while they wait.
+ *
+ * Paper: Kashyap et al., SOSP'19, sections 4.1, 4.2.1, 4.2.2 and figures 4, 6, 7.
+ *	The queue itself, parking and giving up are list.h's; this file is the
+ *	shuffling.
+ *
+ * A *shuffler* walks the queue from its own node on, and moves waiters of its
+ * own socket forward to the end of the group that begins with itself. The head
+ * becomes the shuffler when it starts a group (its batch is 0); a shuffler that
+ * stops passes the role to the last of its group. Waiters that are moved are
+ * roused: they are next.
+ *
+ * Deviations (D1-D3 are in list.h)
+ *  D4	The walk stops where `next` is null instead of comparing with the lock's
+ *	tail (figure 4 line 80): one line less to fetch, the same nodes stay put.
+ *  D5	"No shuffling required" (line 85) is decided by adjacency to the last of
+ *	the group, not by the predecessor's socket: it stays true when the walk
+ *	resumes further back (D6) or has skipped a waiter.
+ *  D6	The paper's qlast optimisation, there in one sentence: the next shuffler
+ *	is told where its predecessor stopped (`hint`) and resumes there.
+ *  D7	The walk itself stops at the batch bound, not only its start (line 73):
+ *	the bound holds for one long walk, too.
+ *  D8	Waiters are roused only while their socket has CPUs to spare (rt/spin.h):
+ *	the paper's kernel may rouse a whole group, as its scheduler preempts
+ *	spinners; user space would run them instead of the lock's holder.
+ *  D9	With one socket nothing is reordered; the head still rouses its successor.
+ *
+ * State of the role: `shuffler` of one node in the queue is 1, or of none.
+ *	0 -> 1	by the shuffler, of the last of its group (itself, maybe)
+ *	1 -> 0	by the new shuffler, when it starts
+ * A waiter that gives up takes the role with it; the next group starts afresh.
+ *
+ * Invariants (the paper's 4.2.1)
+ *  I3	At most one shuffler: the role goes along one chain, and a chain starts
+ *	at a head with batch 0, which lies behind the last one's whole group.
+ *  I4	`hint` lies behind its node and is linked as long as that node is: only
+ *	its node's own thread unlinks there (shuffle here, reap in list.h).
+ *  I5	A group is contiguous, so a waiter of another socket is overtaken only by
+ *	the rest of one group: PARKADE_BATCH waiters at most.
+ *
+ * Ledger
+ *  O5	shuffler: release when the role is passed, acquire when it is taken: the
+ *	list as the last shuffler left it, its hint and its batch count.
+ *	A head that was never shuffler learns of them by O3.
+ *
+ * Progress: a walk ends at the tail, at the batch bound, or when the word is
+ *	free (head) or headship has come (others). */
+#include "admit/list.h"
+#include "rt/config.h"
+#include "rt/topology.h"
+
+/* The shuffler s walks the queue. `word`: the lock's, if s is the head. */
+static void shuffle(struct pk_waiter *s, const int *word)
+{
+	struct pk_waiter *last = s; /* the end of the group */
+	struct pk_waiter *prev = s->hint ? s->hint : s;
+	struct pk_waiter *cur;
+	uint32_t batch = s->batch ? s->batch : 1;
+
+	s->batch = batch;
+	s->hint = NULL;
+	pk_store_relaxed(&s->shuffler, 0);
+	if (batch >= (uint32_t)pk_config.batch)
+		return;
+	while ((cur = pk_load_acquire(&prev->next))) {		      /* O2 */
+		struct pk_waiter *next = pk_load_acquire(&cur->next); /* O2 */
+
+		if (!next)
+			break;					     /* D4: somebody may be joining behind it */
+		if (pk_load_acquire(&cur->status) == PK_ABANDONED) { /* O4 */
+			pk_store_release(&prev->next, next);	     /* O2 */
+			pk_waiter_free(cur);
+			continue;
+		}
+		if (cur->socket != s->socket) {
+			prev = cur;
+		} else {
+			cur->batch = ++batch;
+			if (prev == last) { /* D5 */
+				prev = cur;
+			} else {
+				pk_store_release(&prev->next, next);			    /* O2 */
+				pk_store_release(&cur->next, pk_load_relaxed(&last->next)); /* O2 */
+				pk_store_release(&last->next, cur);			    /* O2 */
+				pk_count(s, PK_STAT_shuffled);
+			}
+			last = cur;
+			pk_list_rouse(s, cur);
+			if (batch >= (uint32_t)pk_config.batch)
+				break; /* D7 */
+		}
+		if (word ? !pk_load_relaxed(word) : pk_load_relaxed(&s->status) == PK_HEAD)
+			break;
+	}
+	last->hint = prev == last ? NULL : prev; /* D6 */
+	pk_store_release(&last->shuffler, 1);	 /* O5 */
+}
+
+static void poll_role(struct pk_queue *q, struct pk_waiter *w)
+{
+	(void)q;
+	if (pk_load_acquire(&w->shuffler)) /* O5 */
+		shuffle(w, NULL);
+}
+
+static enum pk_entered enter(struct pk_queue *q, struct pk_waiter *w, const struct pk_deadline *deadline)
+{
+	return pk_list_enter(q, w, deadline, pk_sockets > 1 ? poll_role : NULL);
+}
+
+static void tend(struct pk_queue *q, struct pk_waiter *w, const int *word)
+{
+	struct pk_waiter *n = pk_list_reap(w);
+
+	(void)q;
+	if (!n)
+		return;
+	pk_list_rouse(w, n);
+	if (pk_sockets > 1 &&				  /* D9 */
+	    (!w->batch || pk_load_acquire(&w->shuffler))) /* O5 */
+		shuffle(w, word);
+}
+
+static void leave(struct pk_queue *q, struct pk_waiter *w)
+{
+	pk_list_pass(q, w);
+}
+
+const struct pk_admit_ops pk_shfl = {enter, tend, leave};

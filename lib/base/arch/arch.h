@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* SPDX-FileCopyrightText: 2026 The parkade authors */
+/* The machine: the only place that knows which one it is.
+ *
+ * pk_arch_relax()           one round of a spin loop: tens of cycles at most
+ * pk_arch_thread_pointer()  the base of what glibc's __rseq_offset counts from
+ * pk_arch_syscall(nr, ...)  a system call; the result, or -errno. It leaves
+ *                           errno alone and calls nothing that a program may
+ *                           interpose. */
+#ifndef PK_ARCH_H
+#define PK_ARCH_H
+
+#include "base/compiler.h"
+
+#if defined(__x86_64__) && defined(__LP64__)
+#include "base/arch/x86_64.h"
+#elif defined(__aarch64__) && defined(__LP64__)
+#include "base/arch/aarch64.h"
+#else
+#include "base/arch/generic.h"
+#endif
+
+#ifndef PK_ARCH_SYSCALL
+#include <errno.h>
+#include <unistd.h>
+
+PK_INLINE long pk_arch_syscall(long nr, long a, long b, long c, long d, long e, long f)
+{
+	int saved = errno;
+	long ret = syscall(nr, a, b, c, d, e, f);
+
+	if (ret == -1)
+		ret = -errno;
+	errno = saved;
+	return ret;
+}
+#endif
+
+#endif

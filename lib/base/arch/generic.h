@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* SPDX-FileCopyrightText: 2026 The parkade authors */
+/* Any other architecture, in terms of the compiler and libc. */
+
+PK_INLINE void pk_arch_relax(void)
+{
+	__asm__ __volatile__("" ::: "memory");
+}
+
+PK_INLINE char *pk_arch_thread_pointer(void)
+{
+	return (char *)__builtin_thread_pointer();
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* SPDX-FileCopyrightText: 2026 The parkade authors */
+/* Our view of glibc's pthread_mutex_t, checked against its header.
+ *
+ * The fields that glibc uses keep glibc's meaning (doc/DESIGN.md section 1).
+ * Ours are the bytes that glibc leaves alone for the kinds that we serve: the
+ * robust-list node holds the admission queue, and of the 8 bytes at `kind` the
+ * last two hold flags (glibc: the elision count, or the high half of the
+ * adaptive spin estimate). All of them zero is an idle mutex, as the static
+ * initialisers leave it.
+ *
+ * `kind` and `flags` are one 8-byte word and always accessed as such. */
+#ifndef PK_LAYOUT_H
+#define PK_LAYOUT_H
+
+#include <pthread.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/compiler.h"
+#include "base/queue.h"
+
+struct pk_mutex {
+	int lock;	/* futex word: 0 free, 1 held, 2 held and maybe slept on */
+	unsigned count; /* depth of a recursive mutex */
+	int owner;
+	unsigned nusers;
+	uint64_t kind; /* glibc's __kind, and our flags */
+	struct pk_queue queue;
+} __attribute__((may_alias));
+
+/* Byte i (from the lowest address) of the 8 bytes at `kind`. */
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+#define PK_KIND_BYTE(i) ((uint64_t)0xff << (8 * (i)))
+#define PK_KIND_VALUE(v) ((uint64_t)(v))
+#else
+#define PK_KIND_BYTE(i) ((uint64_t)0xff << (56 - 8 * (i)))
+#define PK_KIND_VALUE(v) ((uint64_t)(v) << 32)
+#endif
+
+/* glibc's kind bits (sysdeps/nptl, FACTS: 0x10 robust, 0x20 inherit, 0x40
+ * protect, 0x80 process-shared; 0x100 and 0x200: elision wanted, not wanted). */
+#define PK_KIND_TYPE PK_KIND_VALUE(3)
+#define PK_KIND_ELISION PK_KIND_VALUE(0x300)
+#define PK_KIND_ANY PK_KIND_VALUE(0xffffffffu)
+#define PK_KIND_OWN_WAY (PK_KIND_ANY & ~(PK_KIND_TYPE | PK_KIND_ELISION))
+
+/* New arrivals queue instead of trying the word: the head lost patience. */
+#define PK_FLAG_QUEUE (PK_KIND_BYTE(7) & 0x4040404040404040u)
+/* glibc's adaptive spin estimate, written by its code on ADAPTIVE mutexes. */
+#define PK_FLAG_SPINS (PK_KIND_BYTE(4) | PK_KIND_BYTE(5))
+
+#define PK_ASSERT_SAME(ours, glibcs)                                                                                   \
+	_Static_assert(offsetof(struct pk_mutex, ours) == offsetof(pthread_mutex_t, __data.glibcs),                    \
+		       "pthread_mutex_t: " #glibcs " is elsewhere")
+
+PK_ASSERT_SAME(lock, __lock);
+PK_ASSERT_SAME(count, __count);
+PK_ASSERT_SAME(owner, __owner);
+PK_ASSERT_SAME(nusers, __nusers);
+PK_ASSERT_SAME(kind, __kind);
+PK_ASSERT_SAME(queue, __list);
+_Static_assert(sizeof(struct pk_mutex) <= sizeof(pthread_mutex_t), "pthread_mutex_t has no room for a queue");
+_Static_assert(sizeof(((pthread_mutex_t *)0)->__data.__list) == sizeof(struct pk_queue),
+	       "the robust-list node has no room for a queue");
+
+PK_INLINE struct pk_mutex *pk_mutex_of(pthread_mutex_t *mutex)
+{
+	return (struct pk_mutex *)mutex;
+}
+
+#endif

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* SPDX-FileCopyrightText: 2026 The parkade authors */
+/* The public functions of parkade.h. */
+#include "parkade.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/compiler.h"
+#include "rt/arena.h"
+#include "rt/config.h"
+
+#define PUBLIC __attribute__((visibility("default")))
+
+static const char *const stat_names[] = {
+#define PK_STAT(name, doc) #name,
+#include "rt/stat.def"
+#undef PK_STAT
+};
+
+PUBLIC const char *parkade_version(void)
+{
+	return PACKAGE_VERSION;
+}
+
+PUBLIC const char *parkade_policy(void)
+{
+	return pk_config.policy;
+}
+
+PUBLIC int parkade_stat(const char *name, uint64_t *value)
+{
+	for (int i = 0; i < PK_STATS; i++)
+		if (!strcmp(stat_names[i], name)) {
+			*value = pk_stat_sum(i);
+			return 0;
+		}
+	return ENOENT;
+}

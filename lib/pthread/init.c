@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* SPDX-FileCopyrightText: 2026 The parkade authors */
+/* The constructor and the destructor of the library.
+ *
+ * Locks work before the constructor has run and after the destructor: until the
+ * policy is put in force, threads wait on the lock word as glibc's would. The
+ * constructor touches nothing that a lock path does not tolerate half done. */
+#include <errno.h>
+#include <stdio.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "admit/admit.h"
+#include "rt/config.h"
+#include "rt/fork.h"
+#include "rt/real.h"
+#include "rt/report.h"
+#include "rt/spin.h"
+#include "rt/thread.h"
+#include "rt/topology.h"
+
+static __attribute__((constructor)) void setup(void)
+{
+	int saved = errno;
+
+	pk_real();
+	pk_config_read();
+	pk_topology_read("", pk_config.topology);
+	pk_spin_setup();
+	pk_thread_setup();
+	pk_incarnation_next();
+	pk_fork_setup();
+	if (pk_policy_select(pk_config.policy) == PK_POLICY_glibc)
+		pk_thread_forward();
+	if (pk_config.verbose > 1)
+		pk_config_print();
+	errno = saved;
+}
+
+static __attribute__((destructor)) void summary(void)
+{
+	static const char *const names[] = {
+#define PK_STAT(name, doc) #name,
+#include "rt/stat.def"
+#undef PK_STAT
+	};
+	char text[400];
+	size_t len = 0;
+
+	if (!pk_config.verbose)
+		return;
+	for (int i = 0; i < PK_STATS && len < sizeof(text); i++)
+		len += (size_t)snprintf(text + len, sizeof(text) - len, " %s=%llu", names[i],
+					(unsigned long long)pk_stat_sum(i));
+	pk_report("parkade: %d %s: policy %s:%s\n", (int)getpid(), program_invocation_short_name, pk_config.policy,
+		  text);
+}

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* SPDX-FileCopyrightText: 2026 The parkade authors */
+/* Mutexes: POSIX pthread_mutex_*, in place in pthread_mutex_t.
+ *
+ * Sources: POSIX.1-2017 (pthread_mutex_lock, _timedlock, _destroy), and glibc's
+ * behaviour where POSIX leaves it open: each function returns what glibc's
+ * returns and leaves the same fields behind. NORMAL, RECURSIVE, ERRORCHECK and
+ * ADAPTIVE mutexes are served here; robust, priority-inheriting, -protecting and
+ * process-shared ones go to glibc's function. errno is never changed. None of
+ * them is a cancellation point.
+ *
+ * Lifetime: unlock's last access to the mutex is the exchange that frees it (and
+ * its address for a wake-up), so the next owner may destroy and unmap it. */
+#ifndef PK_PTHREAD_MUTEX_H
+#define PK_PTHREAD_MUTEX_H
+
+#include <errno.h>
+#include <pthread.h>
+#include <time.h>
+
+#include "base/atomic.h"
+#include "base/layout.h"
+#include "rt/thread.h"
+
+#ifdef HAVE_SYS_SINGLE_THREADED_H
+#include <sys/single_threaded.h>
+/* glibc has it since 2.32; without it the library must still load. */
+#pragma weak __libc_single_threaded
+#define pk_single_threaded() pk_unlikely(__libc_single_threaded)
+#else
+#define pk_single_threaded() 0
+#endif
+
+int pk_mutex_init(pthread_mutex_t *mutex, const pthread_mutexattr_t *attr);
+int pk_mutex_destroy(pthread_mutex_t *mutex);
+int pk_mutex_timedlock(pthread_mutex_t *mutex, const struct timespec *abstime);
+int pk_mutex_clocklock(pthread_mutex_t *mutex, clockid_t clock, const struct timespec *abstime);
+int pk_mutex_consistent(pthread_mutex_t *mutex);
+int pk_mutex_getprioceiling(const pthread_mutex_t *mutex, int *ceiling);
+int pk_mutex_setprioceiling(pthread_mutex_t *mutex, int ceiling, int *old);
+
+/* The rest of lock, trylock and unlock: other kinds than NORMAL, the thread's
+ * first call, a word that is taken. */
+int pk_mutex_lock_slow(pthread_mutex_t *mutex);
+int pk_mutex_trylock_slow(pthread_mutex_t *mutex);
+int pk_mutex_unlock_slow(pthread_mutex_t *mutex);
+void pk_mutex_wake(struct pk_mutex *m);
+
+/* Take the word if it is free. Acquire pairs with the release in unlock. */
+PK_INLINE bool pk_mutex_take(struct pk_mutex *m)
+{
+	int seen = 0;
+
+	if (pk_single_threaded()) {
+		if (m->lock)
+			return false;
+		m->lock = 1;
+		return true;
+	}
+	return pk_likely(pk_cas_acquire(&m->lock, &seen, 1));
+}
+
+PK_INLINE int pk_mutex_own(struct pk_mutex *m, int tid)
+{
+	m->owner = tid;
+	m->nusers++;
+	return 0;
+}
+
+/* Let the word go, and wake a sleeper if there may be one. Nothing of the mutex
+ * is touched afterwards. */
+PK_INLINE int pk_mutex_release(struct pk_mutex *m)
+{
+	m->owner = 0;
+	m->nusers--;
+	if (pk_single_threaded() && m->lock == 1)
+		m->lock = 0;
+	else if (pk_unlikely(pk_xchg_release(&m->lock, 0) > 1))
+		pk_mutex_wake(m);
+	return 0;
+}
+
+/* A NORMAL mutex whose queue may be overtaken, and a thread that has a tid. */
+PK_INLINE bool pk_mutex_is_plain(struct pk_mutex *m, int tid)
+{
+	return !(pk_load_relaxed(&m->kind) & ~(PK_KIND_VALUE(0x200) | PK_FLAG_SPINS)) && tid;
+}
+
+PK_INLINE int pk_mutex_lock(pthread_mutex_t *mutex)
+{
+	struct pk_mutex *m = pk_mutex_of(mutex);
+	int tid = pk_self.tid;
+
+	if (pk_likely(pk_mutex_is_plain(m, tid)) && pk_mutex_take(m))
+		return pk_mutex_own(m, tid);
+	return pk_mutex_lock_slow(mutex);
+}
+
+PK_INLINE int pk_mutex_trylock(pthread_mutex_t *mutex)
+{
+	struct pk_mutex *m = pk_mutex_of(mutex);
+	int tid = pk_self.tid;
+
+	if (pk_unlikely(!pk_mutex_is_plain(m, tid)))
+		return pk_mutex_trylock_slow(mutex);
+	return pk_mutex_take(m) ? pk_mutex_own(m, tid) : EBUSY;
+}
+
+PK_INLINE int pk_mutex_unlock(pthread_mutex_t *mutex)
+{
+	struct pk_mutex *m = pk_mutex_of(mutex);
+
+	/* NORMAL, whatever else: it does not matter who unlocks. */
+	if (pk_likely(!(pk_load_relaxed(&m->kind) & (PK_KIND_ANY & ~PK_KIND_ELISION))))
+		return pk_mutex_release(m);
+	return pk_mutex_unlock_slow(mutex);
+}
+
+#endif

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* SPDX-FileCopyrightText: 2026 The parkade authors */
+/* Waits for the lock word by glibc's protocol; the contract is in word.h.
+ *
+ * State of the word
+ *	from	to	by
+ *	0	1	any thread: takes it
+ *	0	2	a thread that has slept: takes it, somebody may still sleep
+ *	1	2	a thread that is about to sleep
+ *	1, 2	0	the owner; after 2 it wakes one sleeper
+ * A thread that has slept cannot know whether it was the only sleeper (glibc's
+ * own functions sleep here, too), so it takes the word with 2: its unlock wakes
+ * the next. With 1 that wake-up would be lost.
+ *
+ * Ledger
+ *  O6	The acquire of the successful exchange pairs with the release in
+ *	unlock: what the critical sections did. All ways in pass through it.
+ *
+ * Lost wake-ups: nobody returns from here without having taken the word after
+ * it was woken, or having set it to 2 again. */
+#include "pthread/word.h"
+
+#include <errno.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/await.h"
+#include "rt/config.h"
+#include "rt/spin.h"
+
+/* The head looks after the queue at the start of a spin, and then every so many
+ * rounds: each look costs a line that the others are using. */
+enum { TEND_ROUNDS = 32 };
+
+static uint64_t now_us(void)
+{
+	struct timespec t;
+
+	/* Not libc's function: a program may interpose it, and lock in it. */
+	pk_arch_syscall(SYS_clock_gettime, CLOCK_MONOTONIC, (long)&t, 0, 0, 0, 0);
+	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
+}
+
+/* Spin for the head's budget; true when the word has been taken with `take`. */
+static bool spin(struct pk_mutex *m, int take, const struct pk_admit_ops *ops, struct pk_waiter *w)
+{
+	unsigned budget = pk_spin_head();
+
+	do {
+		int seen = pk_load_relaxed(&m->lock);
+
+		if (!seen && pk_cas_acquire(&m->lock, &seen, take)) /* O6 */
+			return true;
+		if (ops && budget % TEND_ROUNDS == 0)
+			ops->tend(&m->queue, w, &m->lock);
+	} while (!pk_spent(&budget));
+	return false;
+}
+
+int pk_word_wait(struct pk_mutex *m, const struct pk_admit_ops *ops, struct pk_waiter *w,
+		 const struct pk_deadline *deadline)
+{
+	uint64_t since = 0;
+	int take = 1;
+
+	while (!spin(m, take, ops, w)) {
+		int seen = pk_load_relaxed(&m->lock);
+
+		if (!seen || (seen == 1 && !pk_cas_relaxed(&m->lock, &seen, 2)))
+			continue; /* it has just been let go: try again */
+		if (w) {
+			/* Overtaken for too long? It sleeps until an unlock, so
+			 * each time that it gets here it has been once more. */
+			uint64_t now = now_us();
+
+			since = since ? since : now;
+			if (now - since >= (uint64_t)pk_config.patience &&
+			    !(pk_load_relaxed(&m->kind) & PK_FLAG_QUEUE)) {
+				pk_or_relaxed(&m->kind, PK_FLAG_QUEUE);
+				pk_count(w, PK_STAT_impatient);
+			}
+			pk_count(w, PK_STAT_slept);
+		}
+		if (pk_futex_wait(&m->lock, 2, deadline))
+			return ETIMEDOUT;
+		take = 2;
+	}
+	return 0;
+}

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* SPDX-FileCopyrightText: 2026 The parkade authors */
+/* The arena of thread records; the contract is in arena.h.
+ *
+ * Records lie in chunks of 32, 64, 128, ... The first is static, so that most
+ * programs need no mapping of their own and a program whose memory is limited
+ * still queues. A chunk is mapped when the records before it are all in use.
+ *
+ * The free list is a stack of indices, its head tagged against ABA:
+ *	free = tag << 32 | 1 + index
+ * Ledger
+ *  O1	release in pk_record_give() pairs with acquire in pop(): the next
+ *	thread sees the record as the last one left it.
+ *  O2	release of a chunk's address pairs with acquire in chunk_of(): the
+ *	names of its nodes come with it.
+ *  O3	release of `used` pairs with acquire in pk_waiter_named() and
+ *	pk_stat_sum(): every record below it lies in a mapped chunk. */
+#include "rt/arena.h"
+
+#include <stddef.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/arch/arch.h"
+
+enum {
+	FIRST_CHUNK_LOG2 = 5,
+	FIRST_CHUNK = 1 << FIRST_CHUNK_LOG2,
+	CHUNKS = 17, /* 4 million records: Linux has no more threads */
+};
+
+static struct pk_record first_chunk[FIRST_CHUNK];
+static struct pk_record *chunks[CHUNKS] = {first_chunk};
+static uint32_t used; /* records ever taken */
+static uint64_t free_list;
+
+uint32_t pk_incarnation;
+
+static inline unsigned chunk_number(uint32_t index)
+{
+	return 31 - __builtin_clz(index + FIRST_CHUNK) - FIRST_CHUNK_LOG2;
+}
+
+static inline uint32_t chunk_first(unsigned chunk)
+{
+	return ((uint32_t)FIRST_CHUNK << chunk) - FIRST_CHUNK;
+}
+
+static struct pk_record *record_at(uint32_t index)
+{
+	unsigned c = chunk_number(index);
+
+	return pk_load_acquire(&chunks[c]) + (index - chunk_first(c)); /* O2 */
+}
+
+static bool map_chunk(unsigned chunk)
+{
+	size_t size = ((size_t)FIRST_CHUNK << chunk) * sizeof(struct pk_record);
+	struct pk_record *seen = NULL;
+	long addr;
+
+	if (chunk >= CHUNKS)
+		return false;
+	if (pk_load_acquire(&chunks[chunk]))
+		return true;
+	addr = pk_arch_syscall(SYS_mmap, 0, (long)size, PROT_READ | PROT_WRITE,
+			       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (addr < 0 && addr > -4096)
+		return false;
+	if (!pk_cas_release(&chunks[chunk], &seen, (struct pk_record *)addr)) /* O2 */
+		pk_arch_syscall(SYS_munmap, addr, (long)size, 0, 0, 0, 0);
+	return true;
+}
+
+static struct pk_record *pop(void)
+{
+	uint64_t head = pk_load_acquire(&free_list); /* O1 */
+
+	while ((uint32_t)head) {
+		struct pk_record *r = record_at((uint32_t)head - 1);
+		uint64_t want = (head & ~(uint64_t)UINT32_MAX) + ((uint64_t)1 << 32) + pk_load_relaxed(&r->next_free);
+
+		/* O1; on failure `head` is what the next round starts from */
+		if (pk_cas_acq_rel(&free_list, &head, want))
+			return r;
+	}
+	return NULL;
+}
+
+static struct pk_record *grow(void)
+{
+	uint32_t index = pk_load_relaxed(&used);
+
+	do {
+		if (!map_chunk(chunk_number(index)))
+			return NULL;
+	} while (!pk_cas_release(&used, &index, index + 1)); /* O3 */
+
+	struct pk_record *r = record_at(index);
+
+	r->index = index;
+	for (unsigned i = 0; i < PK_RECORD_NODES; i++) {
+		struct pk_waiter *w = &r->node[i];
+
+		w->id = index * PK_RECORD_NODES + i + 1;
+		w->record = r;
+		pk_store_relaxed(&w->busy, 0);
+	}
+	for (unsigned i = 0; i < PK_STATS; i++)
+		pk_store_relaxed(&r->stat[i], 0);
+	return r;
+}
+
+struct pk_record *pk_record_take(void)
+{
+	struct pk_record *r = pop();
+
+	return r ? r : grow();
+}
+
+void pk_record_give(struct pk_record *r)
+{
+	uint64_t head = pk_load_relaxed(&free_list);
+	uint64_t want;
+
+	do {
+		pk_store_relaxed(&r->next_free, (uint32_t)head);
+		want = (head & ~(uint64_t)UINT32_MAX) + ((uint64_t)1 << 32) + r->index + 1;
+	} while (!pk_cas_release(&free_list, &head, want)); /* O1 */
+}
+
+struct pk_waiter *pk_waiter_take(struct pk_record *r)
+{
+	for (unsigned i = 0; i < PK_RECORD_NODES; i++)
+		if (!pk_load_relaxed(&r->node[i].busy) && !pk_xchg_acquire(&r->node[i].busy, 1))
+			return &r->node[i];
+	return NULL;
+}
+
+uint64_t pk_waiter_name(const struct pk_waiter *w)
+{
+	return (uint64_t)pk_incarnation << 32 | w->id;
+}
+
+struct pk_waiter *pk_waiter_named(uint64_t name)
+{
+	uint32_t id = (uint32_t)name;
+
+	if (!id || name >> 32 != pk_incarnation)
+		return NULL;
+	if ((id - 1) / PK_RECORD_NODES >= pk_load_acquire(&used)) /* O3 */
+		return NULL;					  /* no name that we gave: the object is garbage */
+	return &record_at((id - 1) / PK_RECORD_NODES)->node[(id - 1) % PK_RECORD_NODES];
+}
+
+/* The process ID tells siblings apart (they may share memory), the count of
+ * forks tells a process from its ancestors (whose ID may be used again). */
+void pk_incarnation_next(void)
+{
+	uint32_t forks = (pk_incarnation >> 22) + 1;
+	long pid = pk_arch_syscall(SYS_getpid, 0, 0, 0, 0, 0, 0);
+
+	pk_incarnation = forks << 22 | ((uint32_t)pid & 0x3fffff);
+}
+
+void pk_arena_fork_child(void)
+{
+	used = 0;
+	free_list = 0;
+}
+
+uint64_t pk_stat_sum(int which)
+{
+	uint32_t n = pk_load_acquire(&used); /* O3 */
+	uint64_t sum = 0;
+
+	for (uint32_t i = 0; i < n; i++)
+		sum += pk_load_relaxed(&record_at(i)->stat[which]);
+	return sum;
+}

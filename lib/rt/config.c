@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* SPDX-FileCopyrightText: 2026 The parkade authors */
+/* Reads the options; the contract is in config.h. */
+#include "rt/config.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "rt/report.h"
+
+/* Values are copied here: no allocation, and nothing changes under us. */
+enum { PK_CONFIG_ARENA = 2048, PK_CONFIG_NAME = 32, PK_CONFIG_VALUE = 256 };
+
+enum kind { KIND_ENUM, KIND_INT, KIND_STR };
+
+struct option {
+	const char *name; /* in lower case, as in PARKADE_CONF */
+	enum kind kind;
+	const char *choices;
+	int min, max;
+	void *value;
+};
+
+struct pk_config pk_config = {
+#define PK_CONFIG_ENUM(NAME, field, dflt, choices, doc) .field = dflt,
+#define PK_CONFIG_INT(NAME, field, min, max, dflt, unit, doc) .field = dflt,
+#define PK_CONFIG_STR(NAME, field, dflt, doc) .field = dflt,
+#include "rt/config.def"
+#undef PK_CONFIG_ENUM
+#undef PK_CONFIG_INT
+#undef PK_CONFIG_STR
+};
+
+static const struct option options[] = {
+#define PK_CONFIG_ENUM(NAME, field, dflt, choices, doc) {#field, KIND_ENUM, choices, 0, 0, &pk_config.field},
+#define PK_CONFIG_INT(NAME, field, min, max, dflt, unit, doc) {#field, KIND_INT, NULL, min, max, &pk_config.field},
+#define PK_CONFIG_STR(NAME, field, dflt, doc) {#field, KIND_STR, NULL, 0, 0, &pk_config.field},
+#include "rt/config.def"
+#undef PK_CONFIG_ENUM
+#undef PK_CONFIG_INT
+#undef PK_CONFIG_STR
+};
+
+enum { OPTIONS = sizeof(options) / sizeof(options[0]) };
+
+static char arena[PK_CONFIG_ARENA];
+static size_t arena_used;
+
+/* PARKADE_<NAME>, for messages and for the environment. */
+static const char *variable(char *buf, const char *name)
+{
+	int n = snprintf(buf, PK_CONFIG_NAME, "PARKADE_%s", name);
+
+	for (int i = 0; i < n && i < PK_CONFIG_NAME; i++)
+		if (buf[i] >= 'a' && buf[i] <= 'z')
+			buf[i] -= 'a' - 'A';
+	return buf;
+}
+
+void pk_config_reject(const char *name, const char *value, const char *why)
+{
+	char buf[PK_CONFIG_NAME];
+
+	/* A value may be long and hold anything; the line stays a line. */
+	char shown[64];
+	size_t n = 0;
+
+	for (; value[n] && n < sizeof(shown) - 4; n++)
+		shown[n] = value[n] >= ' ' && value[n] < 127 ? value[n] : '?';
+	memcpy(shown + n, value[n] ? "..." : "", value[n] ? 4 : 1);
+	pk_report("parkade: warning: %s: '%s': %s: ignored\n", variable(buf, name), shown, why);
+}
+
+static const char *keep(const char *value, size_t len)
+{
+	char *copy = arena + arena_used;
+
+	if (len >= PK_CONFIG_VALUE || arena_used + len + 1 > sizeof(arena))
+		return NULL;
+	memcpy(copy, value, len);
+	copy[len] = '\0';
+	arena_used += len + 1;
+	return copy;
+}
+
+static bool is_choice(const char *choices, const char *value)
+{
+	for (const char *c = choices;; c++) {
+		size_t len = strcspn(c, "|");
+
+		if (strlen(value) == len && !memcmp(c, value, len))
+			return true;
+		c += len;
+		if (!*c)
+			return false;
+	}
+}
+
+static void set_int(const struct option *o, const char *value)
+{
+	char why[64];
+	char *end;
+	long v;
+
+	errno = 0;
+	v = strtol(value, &end, 10);
+	if (end == value || *end || errno || v < o->min || v > o->max) {
+		snprintf(why, sizeof(why), "not a number from %d to %d", o->min, o->max);
+		pk_config_reject(o->name, value, why);
+		return;
+	}
+	*(int *)o->value = (int)v;
+}
+
+static void set(const struct option *o, const char *value, size_t len)
+{
+	const char *copy = keep(value, len);
+	char why[160];
+
+	if (!copy) {
+		pk_config_reject(o->name, value, "too long");
+	} else if (o->kind == KIND_INT) {
+		set_int(o, copy);
+	} else if (o->kind == KIND_ENUM && !is_choice(o->choices, copy)) {
+		snprintf(why, sizeof(why), "not one of %s", o->choices);
+		pk_config_reject(o->name, copy, why);
+	} else {
+		*(const char **)o->value = copy;
+	}
+}
+
+/* name:value,name:value */
+static void set_several(const char *conf)
+{
+	while (*conf) {
+		size_t len = strcspn(conf, ",");
+		const char *colon = memchr(conf, ':', len);
+		const struct option *o = options;
+		size_t name = colon ? (size_t)(colon - conf) : len;
+
+		while (o < options + OPTIONS && (strlen(o->name) != name || strncmp(o->name, conf, name)))
+			o++;
+		if (!colon || o == options + OPTIONS || o->value == &pk_config.conf) {
+			const char *copy = keep(conf, len);
+
+			pk_config_reject("conf", copy ? copy : conf,
+					 colon ? "no such option" : "not of the form name:value");
+		} else {
+			set(o, colon + 1, len - name - 1);
+		}
+		conf += len + (conf[len] == ',');
+	}
+}
+
+void pk_config_read(void)
+{
+	char buf[PK_CONFIG_NAME];
+	int saved = errno;
+
+	/* PARKADE_CONF first, so that a variable of its own wins. */
+	for (int pass = 0; pass < 2; pass++)
+		for (const struct option *o = options; o < options + OPTIONS; o++) {
+			bool several = o->value == &pk_config.conf;
+			const char *value;
+
+			if (several != (pass == 0))
+				continue;
+			value = secure_getenv(variable(buf, o->name));
+			if (!value)
+				continue;
+			set(o, value, strlen(value));
+			if (several)
+				set_several(pk_config.conf);
+		}
+	errno = saved;
+}
+
+void pk_config_print(void)
+{
+	char buf[PK_CONFIG_NAME];
+
+	for (const struct option *o = options; o < options + OPTIONS; o++)
+		if (o->kind == KIND_INT)
+			pk_report("parkade: config: %s=%d\n", variable(buf, o->name), *(int *)o->value);
+		else
+			pk_report("parkade: config: %s=%s\n", variable(buf, o->name), *(const char **)o->value);
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* SPDX-FileCopyrightText: 2026 The parkade authors */
+/* The options of config.def, as the process was started with them. Written by
+ * pk_config_read() in the constructor; constant afterwards. */
+#ifndef PK_CONFIG_H
+#define PK_CONFIG_H
+
+/* An ENUM option holds the text of its choice; a STR option its value. Both are
+ * copies, so that later changes to the environment do not reach us. */
+struct pk_config {
+#define PK_CONFIG_ENUM(NAME, field, dflt, choices, doc) const char *field;
+#define PK_CONFIG_INT(NAME, field, min, max, dflt, unit, doc) int field;
+#define PK_CONFIG_STR(NAME, field, dflt, doc) const char *field;
+#include "rt/config.def"
+#undef PK_CONFIG_ENUM
+#undef PK_CONFIG_INT
+#undef PK_CONFIG_STR
+};
+
+extern struct pk_config pk_config;
+
+/* Read PARKADE_* from the environment (not in a set-user-ID program). A bad
+ * value is reported in one line and its default kept. */
+void pk_config_read(void);
+
+/* Report that a value was not usable and what is wrong with it. */
+void pk_config_reject(const char *name, const char *value, const char *why);
+
+/* Print every setting, one a line. */
+void pk_config_print(void);
+
+#endif

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* SPDX-FileCopyrightText: 2026 The parkade authors */
+/* The door to the futex system call; the contract is in futex.h. */
+#include "rt/futex.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <sys/syscall.h>
+
+#include "base/arch/arch.h"
+
+int pk_futex_wait(const void *word, uint32_t expected, const struct pk_deadline *deadline)
+{
+	int op = FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG;
+	const struct timespec *abstime = NULL;
+	long ret;
+
+	if (deadline) {
+		abstime = deadline->abstime;
+		/* The kernel refuses negative seconds; they are long past. */
+		if (abstime->tv_sec < 0)
+			return ETIMEDOUT;
+		if (deadline->clock == CLOCK_REALTIME)
+			op |= FUTEX_CLOCK_REALTIME;
+	}
+	ret = pk_arch_syscall(SYS_futex, (long)word, op, expected, (long)abstime, 0, FUTEX_BITSET_MATCH_ANY);
+	switch (ret) {
+	case -ETIMEDOUT:
+		return ETIMEDOUT;
+	case 0:	      /* woken, or a late wake-up meant for somebody before us */
+	case -EAGAIN: /* *word was not as expected */
+	case -EINTR:  /* a signal handler ran */
+	default:
+		/* EFAULT, EINVAL, ENOSYS, or EPERM by a seccomp filter: nothing
+		 * that waiting can mend. The caller's loop becomes a spin with
+		 * a system call in it, which is slow but stays correct. */
+		return 0;
+	}
+}
+
+int pk_futex_wake(const void *word, int n)
+{
+	long ret = pk_arch_syscall(SYS_futex, (long)word, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, n, 0, 0, 0);
+
+	/* EFAULT: the memory is gone, and with it everybody who slept there
+	 * (glibc tolerates it for the same reason). */
+	return ret < 0 ? 0 : (int)ret;
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* SPDX-FileCopyrightText: 2026 The parkade authors */
+/* The door to the futex system call. Private futexes only: glibc's are private
+ * for the kinds of objects that we serve, and each side must reach the other's
+ * sleepers. */
+#ifndef PK_FUTEX_H
+#define PK_FUTEX_H
+
+#include <stdint.h>
+#include <time.h>
+
+/* When to give up: an absolute time on CLOCK_REALTIME or CLOCK_MONOTONIC.
+ * A null pointer to one means never. */
+struct pk_deadline {
+	const struct timespec *abstime;
+	clockid_t clock;
+};
+
+/* Sleep while *word == expected. May return early for no reason: the caller
+ * looks at the word again. Returns 0, or ETIMEDOUT once the deadline has
+ * passed. errno is left alone; not a cancellation point. */
+int pk_futex_wait(const void *word, uint32_t expected, const struct pk_deadline *deadline);
+
+/* Wake at most n threads that sleep on the word. The word's memory need not
+ * exist any more. Returns how many were woken. */
+int pk_futex_wake(const void *word, int n);
+
+#endif

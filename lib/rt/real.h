@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* SPDX-FileCopyrightText: 2026 The parkade authors */
+/* The door to glibc's own functions behind the ones that we interpose. */
+#ifndef PK_REAL_H
+#define PK_REAL_H
+
+#include <pthread.h>
+#include <time.h>
+
+struct pk_real {
+#define PK_REAL(type, name, args) type(*name) args;
+#include "rt/real.def"
+#undef PK_REAL
+};
+
+/* The table. The constructor fills it, so that no lock path has to call dlsym; a
+ * call that is needed earlier still does it then. */
+const struct pk_real *pk_real(void);
+
+#endif

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* SPDX-FileCopyrightText: 2026 The parkade authors */
+/* Per-thread state; the contract is in thread.h.
+ *
+ * A record goes back when its thread exits, by the destructor of a key. glibc
+ * stores the values of the first 32 keys in the thread itself; a later key
+ * might allocate memory on the lock path, so then there are no records. */
+#include "rt/thread.h"
+
+#include <limits.h>
+#include <pthread.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/arch/arch.h"
+#include "rt/real.h"
+
+enum { KEYS_IN_THREAD = 32 };
+
+__thread struct pk_thread pk_self __attribute__((tls_model("initial-exec"), visibility("hidden")));
+
+static pthread_key_t key;
+static bool usable;  /* the key is there */
+static bool forward; /* PARKADE_POLICY=glibc */
+
+static void thread_exit(void *value)
+{
+	struct pk_record *r = pk_self.record;
+
+	(void)value;
+	/* Destructors of other keys may still lock: without a record. */
+	pk_self.exiting = true;
+	pk_self.record = NULL;
+	if (r)
+		pk_record_give(r);
+}
+
+void pk_thread_setup(void)
+{
+	if (pthread_key_create(&key, thread_exit))
+		return;
+	pk_store_release(&usable, key < KEYS_IN_THREAD);
+}
+
+void pk_thread_forward(void)
+{
+	pk_store_relaxed(&forward, true);
+	pk_self.tid = 0;
+}
+
+static int gettid_here(void)
+{
+	return (int)pk_arch_syscall(SYS_gettid, 0, 0, 0, 0, 0, 0);
+}
+
+bool pk_thread_start(void)
+{
+	if (pk_load_relaxed(&forward))
+		return false;
+	pk_self.tid = gettid_here();
+	return true;
+}
+
+struct pk_record *pk_thread_record(void)
+{
+	struct pk_record *r = pk_self.record;
+
+	if (pk_likely(r != NULL))
+		return r;
+	if (!pk_load_acquire(&usable) || pk_self.exiting)
+		return NULL;
+	r = pk_record_take();
+	if (!r)
+		return NULL;
+	/* Any value that is not null has the destructor called. */
+	pk_real()->pthread_setspecific(key, r);
+	pk_self.record = r;
+	return r;
+}
+
+void pk_thread_fork_child(void)
+{
+	struct pk_record *r = pk_self.record;
+
+	if (pk_self.tid)
+		pk_self.tid = gettid_here();
+	if (!r)
+		return;
+	for (unsigned i = 0; i < PK_RECORD_NODES; i++)
+		pk_store_relaxed(&r->node[i].status, PK_ORPHAN);
+	pk_self.record = NULL;
+	pk_real()->pthread_setspecific(key, NULL);
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* SPDX-FileCopyrightText: 2026 The parkade authors */
+/* The door to thread-local storage: what each thread keeps for itself. */
+#ifndef PK_THREAD_H
+#define PK_THREAD_H
+
+#include <stdbool.h>
+
+#include "rt/arena.h"
+
+struct pk_thread {
+	/* The kernel's thread ID, as glibc stores it in a mutex's __owner. 0
+	 * until the thread's first lock, and for good under PARKADE_POLICY=
+	 * glibc: the fast paths leave a thread without one to pk_thread_start(). */
+	int tid;
+	bool exiting; /* its record has been given back for good */
+	struct pk_record *record;
+};
+
+extern __thread struct pk_thread pk_self __attribute__((tls_model("initial-exec"), visibility("hidden")));
+
+/* Once, in the constructor. */
+void pk_thread_setup(void);
+
+/* From now on no thread starts: every call goes to glibc's function. */
+void pk_thread_forward(void);
+
+/* Give the calling thread its tid; false if calls are forwarded to glibc. */
+bool pk_thread_start(void);
+
+/* The calling thread's record, or null: no memory, too early in the process's
+ * life, or too late in the thread's. The caller then waits without a queue. */
+struct pk_record *pk_thread_record(void);
+
+/* After fork, in the child: the thread has a new tid and no record, and if it
+ * forked from a signal handler while it waited, that wait learns of it. */
+void pk_thread_fork_child(void);
+
+#endif

@@ -1,0 +1,74 @@
+dnl SPDX-License-Identifier: LGPL-2.1-or-later
+dnl SPDX-FileCopyrightText: 2026 The parkade authors
+dnl
+dnl The configure checks that are parkade's own.
+
+dnl PK_REQUIRE_TARGET
+dnl Stops on a target whose mutex the library does not know bit by bit.
+AC_DEFUN([PK_REQUIRE_TARGET],
+[AS_CASE([$host_os],
+  [linux*], [],
+  [AC_MSG_ERROR([$host_os is not supported: waiting threads sleep on Linux futexes])])
+
+AC_CACHE_CHECK([for the GNU C library 2.31 or newer], [pk_cv_glibc],
+  [pk_cv_glibc=no
+   AC_PREPROC_IFELSE([AC_LANG_SOURCE([[
+#include <features.h>
+#ifndef __GLIBC__
+#error not glibc
+#endif
+]])], [pk_cv_glibc=old])
+   AC_PREPROC_IFELSE([AC_LANG_SOURCE([[
+#include <features.h>
+#if !defined __GLIBC_PREREQ || !__GLIBC_PREREQ (2, 31)
+#error older
+#endif
+]])], [pk_cv_glibc=yes])])
+AS_CASE([$pk_cv_glibc],
+  [no], [AC_MSG_ERROR([this C library is not supported: the library keeps the mutex of the GNU C library, bit for bit, and no other])],
+  [old], [AC_MSG_ERROR([this glibc is not supported: functions that the library replaces are missing before glibc 2.31])])
+
+AC_CACHE_CHECK([for a 64-bit target], [pk_cv_lp64],
+  [AC_PREPROC_IFELSE([AC_LANG_SOURCE([[
+#ifndef __LP64__
+#error not LP64
+#endif
+]])], [pk_cv_lp64=yes], [pk_cv_lp64=no])])
+AS_IF([test "$pk_cv_lp64" = no],
+  [AC_MSG_ERROR([this target is not supported: a pthread_mutex_t has room for the queue only where pointers and longs have 64 bits])])
+])
+
+dnl PK_CHECK_SYMVER
+dnl Can one function be exported both without a version and, by thunks, at
+dnl several versions?  That needs the symver attribute (gcc 10) and a linker
+dnl that keeps the unversioned symbol.  Without it the library exports the
+dnl unversioned symbols alone: every reference still binds to them, only
+dnl dlvsym() finds glibc's functions instead of ours.
+AC_DEFUN([PK_CHECK_SYMVER],
+[AC_CACHE_CHECK([whether symbols can be exported with and without versions],
+  [pk_cv_symver],
+  [pk_cv_symver=no
+   cat >conftest.map <<'PK_EOF'
+PK_1 { local: probe_1; probe_2; };
+PK_2 { };
+PK_EOF
+   cat >conftest.c <<'PK_EOF'
+#define EXPORT __attribute__ ((visibility ("default")))
+EXPORT int probe (void) { return 0; }
+__attribute__ ((symver ("probe@PK_1"), noipa)) EXPORT int probe_1 (void) { return 1; }
+__attribute__ ((symver ("probe@PK_2"), noipa)) EXPORT int probe_2 (void) { return 2; }
+PK_EOF
+   AS_IF([AC_TRY_COMMAND([$CC $CFLAGS $CPPFLAGS $LDFLAGS -Werror -fPIC -shared -o conftest.so conftest.c -Wl,--version-script=conftest.map >&AS_MESSAGE_LOG_FD 2>&1])],
+     [$NM -D conftest.so >conftest.sym 2>&AS_MESSAGE_LOG_FD
+      cat conftest.sym >&AS_MESSAGE_LOG_FD
+      AS_IF([$GREP 'T probe$' conftest.sym >/dev/null &&
+             $GREP 'T probe@PK_1$' conftest.sym >/dev/null &&
+             $GREP 'T probe@PK_2$' conftest.sym >/dev/null],
+        [pk_cv_symver=yes])])
+   rm -f conftest.map conftest.c conftest.so conftest.sym])
+AS_IF([test "$pk_cv_symver" = yes],
+  [AC_DEFINE([HAVE_SYMVER_ATTRIBUTE], [1],
+     [Define to 1 if functions can be exported with and without versions.])
+   pk_symver_text="exported beside the unversioned ones"],
+  [pk_symver_text="none (dlvsym will find glibc's functions)"])
+])

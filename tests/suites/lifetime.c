@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* SPDX-FileCopyrightText: 2026 The parkade authors */
+/*
+ * Suite lifetime: the last user destroys a mutex and unmaps its page, while the unlock before may still be on its
+ * way out.
+ *
+ * An unlock, or a waiter that has given up, must not touch the mutex once somebody else may have taken it: the
+ * touch would fault on an unmapped page, or spoil what lives there next.  Signals are thrown at the threads so
+ * that they are held up at any instruction, also just after the release.  Broken: a look at the queue after the
+ * word was freed, an owner cleared too late, an abandoned waiter that leads back to the mutex, memory that such
+ * waiters never give back.
+ */
+
+#include "suite.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+enum { PAGE = 4096, SPAN = 1000, SHARERS = 4 };
+
+/* One object a page, counted by a plain integer under its own mutex. */
+struct object {
+    pthread_mutex_t m;
+    int refs;
+    atomic_int users;   /* another count, for the case where the mutex cannot be had */
+    atomic_int arrived; /* threads that have come to it */
+    int contended;
+};
+
+static struct {
+    int type;
+    int spans;
+    bool timed;
+    pthread_barrier_t gate;
+    char *span;
+    atomic_long freed, contended, timeouts;
+    atomic_int over;
+} yard;
+
+static struct object *object_at(int i)
+{
+    return (struct object *)(yard.span + (size_t)i * PAGE);
+}
+
+static void span_make(void)
+{
+    pthread_mutexattr_t attr;
+
+    yard.span = mmap(NULL, (size_t)SPAN * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    if (yard.span == MAP_FAILED) {
+        say("mmap: %s", strerror(errno));
+        _exit(EXIT_FAILURE);
+    }
+    pthread_mutexattr_init(&attr);
+    pthread_mutexattr_settype(&attr, yard.type);
+    for (int i = 0; i < SPAN; i++) {
+        pthread_mutex_init(&object_at(i)->m, &attr);
+        object_at(i)->refs = SHARERS;
+        atomic_init(&object_at(i)->users, SHARERS);
+    }
+    pthread_mutexattr_destroy(&attr);
+}
+
+static void object_free(struct object *o)
+{
+    MUST(pthread_mutex_destroy(&o->m));
+    if (munmap(o, PAGE))
+        complain("munmap: %s", strerror(errno));
+    atomic_fetch_add_explicit(&yard.freed, 1, memory_order_relaxed);
+}
+
+/* Holds the mutex until somebody else has come for it (but for one object in eight, and never for ever). */
+static void keep(struct object *o, int inside_before, uint32_t luck)
+{
+    if (luck % 8 == 0)
+        return;
+    for (int i = 0; i < 1000 && atomic_load(&o->arrived) < inside_before + 2 && inside_before + 1 < SHARERS; i++)
+        sched_yield();
+    if (luck % 8 > 3)
+        spin_ns(luck / 8 % 6000);
+}
+
+/* The classic: the count is guarded by the mutex inside the object. */
+static void drop_under_mutex(struct object *o, uint32_t luck)
+{
+    bool waited, last;
+
+    atomic_fetch_add(&o->arrived, 1);
+    waited = pthread_mutex_trylock(&o->m);
+    if (waited)
+        MUST(pthread_mutex_lock(&o->m));
+    o->contended += waited;
+    keep(o, SHARERS - o->refs, luck);
+    last = --o->refs == 0;
+    if (last && o->contended)
+        atomic_fetch_add_explicit(&yard.contended, 1, memory_order_relaxed);
+    MUST(pthread_mutex_unlock(&o->m));
+    if (last)
+        object_free(o);
+}
+
+/* With deadlines: who comes back, in or out, is out; the last one frees at once. */
+static void drop_after_deadline(struct object *o, uint32_t luck)
+{
+    struct timespec t = deadline(CLOCK_MONOTONIC, luck / 64 % 8000);
+    int rc;
+
+    atomic_fetch_add(&o->arrived, 1);
+    rc = luck % 4 ? pthread_mutex_clocklock(&o->m, CLOCK_MONOTONIC, &t) : pthread_mutex_lock(&o->m);
+    if (rc == 0) {
+        keep(o, SHARERS - atomic_load(&o->users), luck >> 2);
+        MUST(pthread_mutex_unlock(&o->m));
+    } else {
+        WANT(rc, ETIMEDOUT);
+        atomic_fetch_add_explicit(&yard.timeouts, 1, memory_order_relaxed);
+    }
+    if (atomic_fetch_sub(&o->users, 1) == 1)
+        object_free(o);
+}
+
+static void yard_body(int index, void *arg)
+{
+    uint32_t luck = 271828 * (index + 1);
+    (void)arg;
+
+    for (int n = 0; n < yard.spans; n++) {
+        if (index == 0)
+            span_make();
+        pthread_barrier_wait(&yard.gate);
+        for (int i = 0; i < SPAN; i++)
+            if (yard.timed)
+                drop_after_deadline(object_at(i), dice(&luck));
+            else
+                drop_under_mutex(object_at(i), dice(&luck));
+        pthread_barrier_wait(&yard.gate);
+    }
+    atomic_store(&yard.over, 1);
+}
+
+/* Holds the interrupted thread up, wherever it is, for long enough that the others get on. */
+static void on_signal(int signal)
+{
+    int saved = errno;
+
+    (void)signal;
+    sched_yield();
+    spin_ns(3000);
+    errno = saved;
+}
+
+static void yard_run(int kind, int spans, bool timed, bool signals)
+{
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+    struct team *t;
+    long happened;
+
+    yard.type = kinds[kind].type;
+    yard.spans = suite_scale(spans);
+    yard.timed = timed;
+    pthread_barrier_init(&yard.gate, NULL, SHARERS);
+    sigaction(SIGUSR1, &action, NULL);
+    t = team_start(SHARERS, yard_body, NULL);
+    for (uint32_t luck = 5; signals && !atomic_load(&yard.over);) {
+        pthread_kill(team_thread(t, dice(&luck) % SHARERS), SIGUSR1);
+        sleep_us(luck % 60);
+    }
+    team_join(t);
+    assert_no_complaint();
+    ck_assert_int_eq(atomic_load(&yard.freed), (long)yard.spans * SPAN);
+    happened = atomic_load(timed ? &yard.timeouts : &yard.contended);
+    ck_assert_msg(happened > yard.spans * SPAN / 20, "only %ld times was there somebody to race with", happened);
+    say("lifetime: %s: %ld mutexes freed, %ld of them contended, %ld timeouts", kinds[kind].name,
+        atomic_load(&yard.freed), atomic_load(&yard.contended), atomic_load(&yard.timeouts));
+}
+
+/* Some policies of more than 100,000 objects a suite run: 4 kinds of the cases below. */
+START_TEST(last_unlocker_frees)
+{
+    yard_run(_i, 25, false, false);
+}
+END_TEST
+
+START_TEST(last_unlocker_frees_under_signals)
+{
+    yard_run(_i, 12, false, true);
+}
+END_TEST
+
+START_TEST(last_one_frees_after_deadlines)
+{
+    yard_run(_i, 8, true, false);
+}
+END_TEST
+
+START_TEST(last_one_frees_after_deadlines_under_signals)
+{
+    yard_run(_i, 6, true, true);
+}
+END_TEST
+
+/*
+ * Mutexes in stack frames: the frame goes as soon as the helper has unlocked, and the next frame, whose memory
+ * must not change by itself, lies at the same place.
+ */
+struct frame_job {
+    pthread_mutex_t *m;
+    atomic_int state; /* 1 the helper may go, 2 it holds the mutex */
+};
+
+static _Atomic(struct frame_job *) frame_job;
+static atomic_int frames_over;
+
+static void frame_helper(int index, void *arg)
+{
+    (void)index;
+    (void)arg;
+    while (!atomic_load(&frames_over)) {
+        struct frame_job *job = atomic_exchange(&frame_job, NULL);
+        pthread_mutex_t *m;
+
+        if (!job)
+            continue;
+        m = job->m;
+        MUST(pthread_mutex_lock(m));
+        atomic_store(&job->state, 2);
+        if ((uintptr_t)job / 64 % 3 == 0)
+            sched_yield();
+        MUST(pthread_mutex_unlock(m)); /* here the frame ends */
+    }
+}
+
+static __attribute__((noinline)) void frame_with_mutex(uint32_t luck)
+{
+    char above[64 + luck % 8 * 16];
+    pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER;
+    struct frame_job job = {.m = &m};
+
+    __asm__ volatile("" ::"r"(above) : "memory");
+    atomic_store(&frame_job, &job);
+    while (atomic_load(&job.state) != 2)
+        sched_yield();
+    MUST(pthread_mutex_lock(&m));
+    MUST(pthread_mutex_unlock(&m));
+}
+
+static __attribute__((noinline)) void frame_of_data(uint32_t luck)
+{
+    volatile unsigned char data[512];
+
+    for (size_t i = 0; i < sizeof data; i++)
+        data[i] = (unsigned char)luck;
+    if (luck % 4 == 0)
+        sched_yield();
+    for (size_t i = 0; i < sizeof data; i++)
+        if (data[i] != (unsigned char)luck) {
+            complain("a byte of a later frame became %#x", data[i]);
+            return;
+        }
+}
+
+START_TEST(mutex_in_a_frame)
+{
+    struct team *t = team_start(1, frame_helper, NULL);
+    uint32_t luck = 8;
+
+    for (uint64_t end = now_ns() + suite_scale(400) * 1000000; now_ns() < end && !complained();) {
+        frame_with_mutex(dice(&luck));
+        frame_of_data(dice(&luck));
+    }
+    atomic_store(&frames_over, 1);
+    team_join(t);
+    assert_no_complaint();
+}
+END_TEST
+
+/*
+ * A mutex that is used in earnest and then simply made anew, without destroy, as zeroed or re-initialised memory
+ * is: it starts idle, and the waiters that had given up on its earlier life cost no memory.
+ */
+struct recycled {
+    pthread_mutex_t m;
+    pthread_barrier_t gate;
+    volatile int holder;
+    int rounds;
+    struct memory then, now;
+};
+
+static void recycle_body(int index, void *arg)
+{
+    static const pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
+    struct recycled *r = arg;
+    uint32_t luck = 99 * (index + 1);
+
+    for (int round = 0; round < r->rounds; round++) {
+        if (index == 0) {
+            if (round % 2)
+                r->m = fresh;
+            else
+                MUST(pthread_mutex_init(&r->m, NULL));
+            MUST(pthread_mutex_lock(&r->m));
+            if (round == r->rounds / 4)
+                r->then = memory_now();
+        }
+        pthread_barrier_wait(&r->gate);
+        if (index == 0) {
+            spin_ns(20000 + dice(&luck) % 30000);
+            MUST(pthread_mutex_unlock(&r->m));
+        } else {
+            struct timespec t = deadline(CLOCK_MONOTONIC, dice(&luck) % 50000);
+            int rc = pthread_mutex_clocklock(&r->m, CLOCK_MONOTONIC, &t);
+
+            if (rc == 0) {
+                if (r->holder)
+                    complain("two inside a recycled mutex");
+                r->holder = 1;
+                r->holder = 0;
+                MUST(pthread_mutex_unlock(&r->m));
+            } else {
+                WANT(rc, ETIMEDOUT);
+            }
+        }
+        pthread_barrier_wait(&r->gate);
+    }
+    if (index == 0)
+        r->now = memory_now();
+}
+
+START_TEST(recycled_without_destroy)
+{
+    struct recycled r = {.rounds = suite_scale(4000)};
+
+    pthread_barrier_init(&r.gate, NULL, 6);
+    team_run(6, recycle_body, &r);
+    assert_no_complaint();
+    ck_assert_msg(r.now.touched - r.then.touched <= 128, "%ld KiB more after %d rounds",
+                  r.now.touched - r.then.touched, r.rounds * 3 / 4);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_make("lifetime");
+
+    SUITE_CASE_OF(s, last_unlocker_frees, 120, KINDS);
+    SUITE_CASE_OF(s, last_unlocker_frees_under_signals, 120, KINDS);
+    SUITE_CASE_OF(s, last_one_frees_after_deadlines, 120, KINDS);
+    SUITE_CASE_OF(s, last_one_frees_after_deadlines_under_signals, 120, KINDS);
+    SUITE_CASE(s, mutex_in_a_frame, 120);
+    SUITE_CASE(s, recycled_without_destroy, 120);
+    return suite_run(s);
+}
