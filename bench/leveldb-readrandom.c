@@ -11,7 +11,6 @@
  * where FEW and MANY are the reads of the slowest and the fastest thread.
  */
 
-#define _GNU_SOURCE
 #include <leveldb/c.h>
 #include <pthread.h>
 #include <signal.h>

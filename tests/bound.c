@@ -8,7 +8,6 @@
  * asks it in every cell, so that no suite passes on the wrong functions.
  */
 
-#define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>

@@ -15,17 +15,6 @@
 #include "rt/real.h"
 #include "rt/topology.h"
 
-/* glibc's function serves this kind, or all kinds (PARKADE_POLICY=glibc). */
-static bool to_glibc(struct pk_mutex *m)
-{
-	return (pk_load_relaxed(&m->kind) & PK_KIND_OWN_WAY) || (!pk_self.tid && !pk_thread_start());
-}
-
-static bool is_type(struct pk_mutex *m, int type)
-{
-	return (pk_load_relaxed(&m->kind) & PK_KIND_TYPE) == PK_KIND_VALUE(type);
-}
-
 /* The head has the word, or gave up. A flag that is set is its own or stale. */
 static void leave(struct pk_mutex *m, const struct pk_admit_ops *ops, struct pk_waiter *w)
 {
@@ -62,116 +51,155 @@ static PK_NOINLINE int wait_turn(struct pk_mutex *m, const struct pk_deadline *d
 	return ret;
 }
 
-/* The word, at once or by waiting. 0, ETIMEDOUT or EINVAL. */
-PK_INLINE int acquire(struct pk_mutex *m, const struct pk_deadline *deadline)
+/* The thread has a tid, and the kind is one that we serve. If not, begin() gives
+ * it one, or says that glibc's function is to be called. */
+PK_INLINE bool is_ours(uint64_t kind, int tid)
 {
-	if (!(pk_load_relaxed(&m->kind) & PK_FLAG_QUEUE) && !pk_load_relaxed(&m->lock) && pk_mutex_take(m))
-		return 0;
-	/* POSIX: looked at only by those who must wait */
-	if (deadline && (unsigned long)deadline->abstime->tv_nsec >= 1000000000)
-		return EINVAL;
-	return wait_turn(m, deadline);
+	return pk_likely(!(kind & PK_KIND_OWN_WAY) && tid);
+}
+
+static PK_COLD bool begin(uint64_t kind)
+{
+	return !(kind & PK_KIND_OWN_WAY) && pk_thread_start();
+}
+
+/* The way there for the functions that count: a call at their end costs the ways
+ * past it nothing. */
+#define PK_BEGIN(name)                                                                                                 \
+	static PK_COLD int name##_begin(pthread_mutex_t *mutex)                                                        \
+	{                                                                                                              \
+		if (begin(pk_load_relaxed(&pk_mutex_of(mutex)->kind)))                                                 \
+			return pk_mutex_##name##_slow(mutex);                                                          \
+		return pk_real()->pthread_mutex_##name(mutex);                                                         \
+	}
+PK_BEGIN(lock)
+PK_BEGIN(trylock)
+PK_BEGIN(unlock)
+
+PK_INLINE bool is_type(uint64_t kind, int type)
+{
+	return (kind & PK_KIND_TYPE) == PK_KIND_VALUE(type);
 }
 
 /* One more level of a recursive mutex that the caller owns. */
-static int deepen(struct pk_mutex *m)
+PK_INLINE int deepen(struct pk_mutex *m)
 {
-	if (m->count == UINT_MAX)
+	if (pk_unlikely(m->count == UINT_MAX))
 		return EAGAIN;
 	m->count++;
 	return 0;
 }
 
-static int lock_kind(struct pk_mutex *m, const struct pk_deadline *deadline)
+/* The word is ours: what is left to be written for each kind. */
+PK_INLINE int own(struct pk_mutex *m, uint64_t kind, int tid)
 {
-	int tid = pk_self.tid;
-	bool recursive = is_type(m, PTHREAD_MUTEX_RECURSIVE_NP);
-	int ret;
-
-	/* Another thread's owner is never our tid, however stale it is read. */
-	if (pk_load_relaxed(&m->owner) == tid) {
-		if (recursive)
-			return deepen(m);
-		if (is_type(m, PTHREAD_MUTEX_ERRORCHECK_NP))
-			return EDEADLK;
-	}
-	ret = acquire(m, deadline);
-	if (ret)
-		return ret;
-	if (recursive)
+	if (is_type(kind, PTHREAD_MUTEX_RECURSIVE_NP))
 		m->count = 1;
 	return pk_mutex_own(m, tid);
+}
+
+/* The word is taken, or an impatient head's next. */
+static PK_NOINLINE int wait_and_own(struct pk_mutex *m, const struct pk_deadline *deadline)
+{
+	int ret;
+
+	/* POSIX: looked at only by those who must wait */
+	if (deadline && (unsigned long)deadline->abstime->tv_nsec >= 1000000000)
+		return EINVAL;
+	ret = wait_turn(m, deadline);
+	return ret ? ret : own(m, pk_load_relaxed(&m->kind), pk_self.tid);
+}
+
+PK_INLINE int lock(struct pk_mutex *m, uint64_t kind, int tid, const struct pk_deadline *deadline)
+{
+	/* Another thread's owner is never our tid, however stale it is read. */
+	if (pk_load_relaxed(&m->owner) == tid) {
+		if (is_type(kind, PTHREAD_MUTEX_RECURSIVE_NP))
+			return deepen(m);
+		if (is_type(kind, PTHREAD_MUTEX_ERRORCHECK_NP))
+			return EDEADLK;
+	}
+	if (pk_unlikely((kind & PK_FLAG_QUEUE) || pk_load_relaxed(&m->lock) || !pk_mutex_take(m)))
+		return wait_and_own(m, deadline);
+	return own(m, kind, tid);
 }
 
 int pk_mutex_lock_slow(pthread_mutex_t *mutex)
 {
 	struct pk_mutex *m = pk_mutex_of(mutex);
+	uint64_t kind = pk_load_relaxed(&m->kind);
+	int tid = pk_self.tid;
 
-	if (pk_unlikely(to_glibc(m)))
-		return pk_real()->pthread_mutex_lock(mutex);
-	return lock_kind(m, NULL);
-}
-
-int pk_mutex_trylock_slow(pthread_mutex_t *mutex)
-{
-	struct pk_mutex *m = pk_mutex_of(mutex);
-	bool recursive;
-
-	if (pk_unlikely(to_glibc(m)))
-		return pk_real()->pthread_mutex_trylock(mutex);
-	recursive = is_type(m, PTHREAD_MUTEX_RECURSIVE_NP);
-	if (recursive && pk_load_relaxed(&m->owner) == pk_self.tid)
-		return deepen(m);
-	/* A head that lost patience keeps others from waiting in front of it,
-	 * but a trylock of a free mutex has to succeed. */
-	if (!pk_mutex_take(m))
-		return EBUSY;
-	if (recursive)
-		m->count = 1;
-	return pk_mutex_own(m, pk_self.tid);
+	if (!is_ours(kind, tid))
+		return lock_begin(mutex);
+	return lock(m, kind, tid, NULL);
 }
 
 int pk_mutex_clocklock(pthread_mutex_t *mutex, clockid_t clock, const struct timespec *abstime)
 {
 	struct pk_mutex *m = pk_mutex_of(mutex);
-	struct pk_deadline deadline = {abstime, clock};
+	struct pk_deadline deadline = { abstime, clock };
+	uint64_t kind = pk_load_relaxed(&m->kind);
 
 	if (clock != CLOCK_REALTIME && clock != CLOCK_MONOTONIC)
 		return EINVAL;
-	if (pk_unlikely(to_glibc(m)))
+	if (!is_ours(kind, pk_self.tid) && !begin(kind))
 		return pk_real()->pthread_mutex_clocklock(mutex, clock, abstime);
-	return lock_kind(m, &deadline);
+	return lock(m, kind, pk_self.tid, &deadline);
 }
 
 int pk_mutex_timedlock(pthread_mutex_t *mutex, const struct timespec *abstime)
 {
 	struct pk_mutex *m = pk_mutex_of(mutex);
-	struct pk_deadline deadline = {abstime, CLOCK_REALTIME};
+	struct pk_deadline deadline = { abstime, CLOCK_REALTIME };
+	uint64_t kind = pk_load_relaxed(&m->kind);
 
-	if (pk_unlikely(to_glibc(m)))
+	if (!is_ours(kind, pk_self.tid) && !begin(kind))
 		return pk_real()->pthread_mutex_timedlock(mutex, abstime);
-	return lock_kind(m, &deadline);
+	return lock(m, kind, pk_self.tid, &deadline);
+}
+
+int pk_mutex_trylock_slow(pthread_mutex_t *mutex)
+{
+	struct pk_mutex *m = pk_mutex_of(mutex);
+	uint64_t kind = pk_load_relaxed(&m->kind);
+	int tid = pk_self.tid;
+
+	if (!is_ours(kind, tid))
+		return trylock_begin(mutex);
+	if (is_type(kind, PTHREAD_MUTEX_RECURSIVE_NP) && pk_load_relaxed(&m->owner) == tid)
+		return deepen(m);
+	/* An impatient head makes others queue, but POSIX has a trylock of a
+	 * free mutex succeed. */
+	if (!pk_mutex_take(m))
+		return EBUSY;
+	return own(m, kind, tid);
 }
 
 int pk_mutex_unlock_slow(pthread_mutex_t *mutex)
 {
 	struct pk_mutex *m = pk_mutex_of(mutex);
+	uint64_t kind = pk_load_relaxed(&m->kind);
+	int tid = pk_self.tid;
 
-	if (pk_unlikely(to_glibc(m)))
-		return pk_real()->pthread_mutex_unlock(mutex);
-	if (!is_type(m, PTHREAD_MUTEX_ADAPTIVE_NP)) {
-		/* RECURSIVE or ERRORCHECK: the owner's only */
-		if (pk_load_relaxed(&m->owner) != pk_self.tid || !pk_load_relaxed(&m->lock))
+	if (!is_ours(kind, tid))
+		return unlock_begin(mutex);
+	if (is_type(kind, PTHREAD_MUTEX_RECURSIVE_NP)) {
+		if (pk_load_relaxed(&m->owner) != tid)
 			return EPERM;
-		if (is_type(m, PTHREAD_MUTEX_RECURSIVE_NP) && --m->count)
+		if (--m->count)
 			return 0;
+	} else if (is_type(kind, PTHREAD_MUTEX_ERRORCHECK_NP)) {
+		if (pk_load_relaxed(&m->owner) != tid || !pk_load_relaxed(&m->lock))
+			return EPERM;
 	}
 	return pk_mutex_release(m);
 }
 
-void pk_mutex_wake(struct pk_mutex *m)
+int pk_mutex_wake(struct pk_mutex *m)
 {
 	pk_futex_wake(&m->lock, 1);
+	return 0;
 }
 
 int pk_mutex_init(pthread_mutex_t *mutex, const pthread_mutexattr_t *attr)

@@ -44,7 +44,7 @@ int pk_mutex_setprioceiling(pthread_mutex_t *mutex, int ceiling, int *old);
 int pk_mutex_lock_slow(pthread_mutex_t *mutex);
 int pk_mutex_trylock_slow(pthread_mutex_t *mutex);
 int pk_mutex_unlock_slow(pthread_mutex_t *mutex);
-void pk_mutex_wake(struct pk_mutex *m);
+int pk_mutex_wake(struct pk_mutex *m); /* returns 0 */
 
 /* Take the word if it is free. Acquire pairs with the release in unlock. */
 PK_INLINE bool pk_mutex_take(struct pk_mutex *m)
@@ -62,7 +62,7 @@ PK_INLINE bool pk_mutex_take(struct pk_mutex *m)
 
 PK_INLINE int pk_mutex_own(struct pk_mutex *m, int tid)
 {
-	m->owner = tid;
+	pk_store_relaxed(&m->owner, tid); /* others compare it with their tid */
 	m->nusers++;
 	return 0;
 }
@@ -71,12 +71,12 @@ PK_INLINE int pk_mutex_own(struct pk_mutex *m, int tid)
  * is touched afterwards. */
 PK_INLINE int pk_mutex_release(struct pk_mutex *m)
 {
-	m->owner = 0;
+	pk_store_relaxed(&m->owner, 0);
 	m->nusers--;
 	if (pk_single_threaded() && m->lock == 1)
 		m->lock = 0;
 	else if (pk_unlikely(pk_xchg_release(&m->lock, 0) > 1))
-		pk_mutex_wake(m);
+		return pk_mutex_wake(m);
 	return 0;
 }
 

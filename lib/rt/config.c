@@ -12,7 +12,7 @@
 #include "rt/report.h"
 
 /* Values are copied here: no allocation, and nothing changes under us. */
-enum { PK_CONFIG_ARENA = 2048, PK_CONFIG_NAME = 32, PK_CONFIG_VALUE = 256 };
+enum { PK_CONFIG_ARENA = 2048, PK_CONFIG_NAME = 32, PK_CONFIG_VALUE = 256, PK_CONFIG_SHOWN = 64 };
 
 enum kind { KIND_ENUM, KIND_INT, KIND_STR };
 
@@ -60,18 +60,22 @@ static const char *variable(char *buf, const char *name)
 	return buf;
 }
 
-void pk_config_reject(const char *name, const char *value, const char *why)
+/* A value as it is printed: it may be long and hold anything; a line stays one. */
+static const char *printable(char buf[PK_CONFIG_SHOWN], const char *value)
 {
-	char buf[PK_CONFIG_NAME];
-
-	/* A value may be long and hold anything; the line stays a line. */
-	char shown[64];
 	size_t n = 0;
 
-	for (; value[n] && n < sizeof(shown) - 4; n++)
-		shown[n] = value[n] >= ' ' && value[n] < 127 ? value[n] : '?';
-	memcpy(shown + n, value[n] ? "..." : "", value[n] ? 4 : 1);
-	pk_report("parkade: warning: %s: '%s': %s: ignored\n", variable(buf, name), shown, why);
+	for (; value[n] && n < PK_CONFIG_SHOWN - 4; n++)
+		buf[n] = value[n] >= ' ' && value[n] < 127 ? value[n] : '?';
+	memcpy(buf + n, value[n] ? "..." : "", value[n] ? 4 : 1);
+	return buf;
+}
+
+void pk_config_reject(const char *name, const char *value, const char *why)
+{
+	char var[PK_CONFIG_NAME], shown[PK_CONFIG_SHOWN];
+
+	pk_report("parkade: warning: %s: '%s': %s: ignored\n", variable(var, name), printable(shown, value), why);
 }
 
 static const char *keep(const char *value, size_t len)
@@ -180,11 +184,12 @@ void pk_config_read(void)
 
 void pk_config_print(void)
 {
-	char buf[PK_CONFIG_NAME];
+	char var[PK_CONFIG_NAME], shown[PK_CONFIG_SHOWN];
 
 	for (const struct option *o = options; o < options + OPTIONS; o++)
 		if (o->kind == KIND_INT)
-			pk_report("parkade: config: %s=%d\n", variable(buf, o->name), *(int *)o->value);
+			pk_report("parkade: config: %s=%d\n", variable(var, o->name), *(int *)o->value);
 		else
-			pk_report("parkade: config: %s=%s\n", variable(buf, o->name), *(const char **)o->value);
+			pk_report("parkade: config: %s=%s\n", variable(var, o->name),
+				  printable(shown, *(const char **)o->value));
 }

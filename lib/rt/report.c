@@ -4,12 +4,32 @@
 #include "rt/report.h"
 
 #include <errno.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/arch/arch.h"
+
+/* One write, so that lines of several processes do not mix. When nobody reads
+ * the pipe that it goes to, the program must not die of our line: the SIGPIPE is
+ * kept back, and taken away unless another one was waiting already. */
+static void print(const char *line, int len)
+{
+	static const struct timespec now;
+	sigset_t pipe_only, before, pending;
+
+	sigemptyset(&pipe_only);
+	sigaddset(&pipe_only, SIGPIPE);
+	sigpending(&pending);
+	pthread_sigmask(SIG_BLOCK, &pipe_only, &before);
+	if (pk_arch_syscall(SYS_write, STDERR_FILENO, (long)line, len, 0, 0, 0) == -EPIPE &&
+	    !sigismember(&pending, SIGPIPE))
+		sigtimedwait(&pipe_only, NULL, &now);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
 
 void pk_report(const char *format, ...)
 {
@@ -25,8 +45,7 @@ void pk_report(const char *format, ...)
 		len = sizeof(line) - 1;
 		line[len - 1] = '\n';
 	}
-	/* One write, so that lines of several processes do not mix. */
 	if (len > 0)
-		pk_arch_syscall(SYS_write, STDERR_FILENO, (long)line, len, 0, 0, 0);
+		print(line, len);
 	errno = saved;
 }

@@ -189,6 +189,7 @@ void pk_topology_read(const char *root, const char *description)
 		pk_config_reject("topology", description,
 				 "not of the form 2x18 or 2x18x2 or 2x4x3x2, "
 				 "with or without @thread");
+		pk_config.topology = "";
 	}
 	read_sockets(root);
 	total = read_affinity();

@@ -5,8 +5,8 @@
 A test is a script that runs programs and calls check() on what it saw; a failed check is printed at once and
 makes done() exit 1, so that one defect does not hide the next.  Only the program under test is preloaded, never
 the script.  The environment of a program is built from nothing but PATH, HOME, TMPDIR and what the test names,
-so that settings of the caller cannot leak in.  A program that outlives its time is killed with its whole process group and
-counts as failed.
+so that settings of the caller cannot leak in.  A program that outlives its time is killed with all that it
+started, and counts as failed.
 """
 
 import os
@@ -52,6 +52,17 @@ def cells():
     return [("control", None)] + [(p, {"PARKADE_POLICY": p}) for p in policies()]
 
 
+def kill_session(leader):
+    """Kill all that still runs in a session: its process group is not enough, programs make groups of their own."""
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/stat", encoding="latin-1") as stat:
+                if int(stat.read().rpartition(")")[2].split()[3]) == leader:
+                    os.kill(int(pid), signal.SIGKILL)
+        except (OSError, ValueError):
+            pass  # it ended meanwhile
+
+
 def run(argv, settings=None, timeout=20, preload=(), environment=None, **kwargs):
     """Run argv, with the library when settings are given (a dict, perhaps empty); never raises for what argv does."""
     env = {k: os.environ[k] for k in ("PATH", "HOME", "TMPDIR") if k in os.environ}
@@ -70,7 +81,7 @@ def run(argv, settings=None, timeout=20, preload=(), environment=None, **kwargs)
         out, err = child.communicate(timeout=timeout)
         rc = child.returncode if b"cannot be preloaded" not in (err or b"") else "not preloaded"
     except subprocess.TimeoutExpired:
-        os.killpg(child.pid, signal.SIGKILL)
+        kill_session(child.pid)
         out, err = child.communicate()
         rc = "timeout"
     return SimpleNamespace(rc=rc, data=out, out=text(out), err=text(err), argv=argv, settings=settings)

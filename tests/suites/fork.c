@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* SPDX-FileCopyrightText: 2026 The parkade authors */
+/*
+ * Suite fork: a process forks while its mutexes are held and queued upon; children use them, three generations deep.
+ *
+ * A child has one thread, but the memory of a queue that names many: ghosts.  It would catch a child that waits for
+ * a ghost or wakes one, one that believes its parent's thread records to be its own, a queue that survives
+ * pthread_mutex_init, fork handlers of the library that deadlock with the program's or run in a wrong order, and
+ * a parent that loses a waiter by forking.  Each child has an alarm, so that hanging is an error here, too.
+ */
+
+#include "suite.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { MUTEXES = 4, GENERATIONS = 3, CHILD_SECONDS = 60 };
+
+struct shared {
+    pthread_mutex_t m;
+    volatile unsigned long count;
+    volatile int holder;
+};
+
+static void shared_enter(struct shared *s, int me)
+{
+    if (s->holder)
+        complain("thread %d is inside together with thread %d", me, s->holder);
+    s->holder = me;
+    s->count++;
+}
+
+static void shared_leave(struct shared *s, int me)
+{
+    if (s->holder != me)
+        complain("thread %d came in while thread %d was inside", s->holder, me);
+    s->holder = 0;
+}
+
+/* ---- pthread_atfork handlers that take the program's mutexes, forks from several threads ---- */
+
+static struct {
+    struct shared s[MUTEXES]; /* one of each kind */
+    int generation;
+    atomic_int stop;
+    atomic_ulong sections;
+    unsigned long sections_inherited, count_inherited;
+} program;
+
+static void before_fork(void)
+{
+    for (int i = 0; i < MUTEXES; i++)
+        MUST(pthread_mutex_lock(&program.s[i].m));
+}
+
+static void after_fork_in_parent(void)
+{
+    for (int i = MUTEXES; i-- > 0;)
+        MUST(pthread_mutex_unlock(&program.s[i].m));
+}
+
+/* Kinds that know their owner do not know the child's thread as such (nor does glibc): these are made anew. */
+static void after_fork_in_child(void)
+{
+    for (int i = MUTEXES; i-- > 0;)
+        if (kinds[i].type == PTHREAD_MUTEX_RECURSIVE || kinds[i].type == PTHREAD_MUTEX_ERRORCHECK) {
+            WANT(pthread_mutex_unlock(&program.s[i].m), EPERM);
+            mutex_make(&program.s[i].m, kinds[i].type);
+        } else {
+            MUST(pthread_mutex_unlock(&program.s[i].m));
+        }
+}
+
+static void work(int index, void *arg)
+{
+    uint32_t luck = 1009 * (index + 1) + getpid();
+    unsigned long sections = 0;
+    (void)arg;
+
+    while (!atomic_load(&program.stop) && !complained()) {
+        struct shared *s = &program.s[dice(&luck) % MUTEXES];
+        struct timespec t = deadline(CLOCK_MONOTONIC, luck / 8 % 200000);
+        int rc = luck % 3 ? pthread_mutex_lock(&s->m) : pthread_mutex_clocklock(&s->m, CLOCK_MONOTONIC, &t);
+
+        if (rc == ETIMEDOUT && luck % 3 == 0)
+            continue;
+        if (!WANT(rc, 0))
+            return;
+        shared_enter(s, index + 1);
+        if (dice(&luck) % 64 == 0)
+            sched_yield();
+        shared_leave(s, index + 1);
+        MUST(pthread_mutex_unlock(&s->m));
+        sections++;
+    }
+    atomic_fetch_add(&program.sections, sections);
+}
+
+static void generation(void);
+
+static void forker(int index, void *arg)
+{
+    int forks = *(int *)arg;
+    (void)index;
+
+    for (int i = 0; i < forks && !complained(); i++) {
+        pid_t child = fork();
+
+        if (child == 0) {
+            alarm(CHILD_SECONDS);
+            program.generation++;
+            generation();
+            child_exit();
+        }
+        child_reap(child, "a child");
+        sleep_us(200);
+    }
+}
+
+/* Works on the mutexes and forks, unless it is the last generation; then nobody holds them. */
+static void generation(void)
+{
+    int forks = program.generation == 0 ? (int)suite_scale(6) : 1;
+    struct team *workers;
+
+    atomic_store(&program.stop, 0);
+    atomic_store(&program.sections, 0);
+    for (int i = 0; i < MUTEXES; i++)
+        program.s[i].count = 0;
+    workers = team_start(4, work, NULL);
+    sleep_us(2000);
+    if (program.generation < GENERATIONS)
+        team_run(2, forker, &forks);
+    else
+        sleep_us(10000);
+    atomic_store(&program.stop, 1);
+    team_join(workers);
+    for (int i = 0; i < MUTEXES; i++) {
+        atomic_fetch_sub(&program.sections, program.s[i].count);
+        if (program.s[i].m.__data.__lock || program.s[i].m.__data.__nusers)
+            complain("generation %d: a mutex is left locked", program.generation);
+    }
+    if (atomic_load(&program.sections))
+        complain("generation %d: updates were lost", program.generation);
+}
+
+START_TEST(atfork_generations)
+{
+    for (int i = 0; i < MUTEXES; i++)
+        mutex_make(&program.s[i].m, kinds[i].type);
+    ck_assert_int_eq(pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child), 0);
+    generation();
+    assert_no_complaint();
+}
+END_TEST
+
+/* The same, with handlers that were registered after the mutexes had been queued upon for the first time. */
+START_TEST(atfork_registered_late)
+{
+    struct team *early;
+
+    for (int i = 0; i < MUTEXES; i++)
+        mutex_make(&program.s[i].m, kinds[i].type);
+    early = team_start(6, work, NULL);
+    sleep_us(20000);
+    atomic_store(&program.stop, 1);
+    team_join(early);
+    ck_assert_int_eq(pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child), 0);
+    generation();
+    assert_no_complaint();
+}
+END_TEST
+
+/* ---- the forking thread holds the mutex, all the others are queued on it; no handlers ---- */
+
+enum { QUEUE = 8, CHILD_THREADS = 4 };
+
+/* How the others stand when fork comes, and what the child does first. */
+enum { MOMENTS = 4, FIRST = 3 };
+static const unsigned moments_us[MOMENTS] = {0, 50, 1000, 25000};
+
+struct line {
+    struct shared s;
+    int type;
+    int generation, first;
+    unsigned moment_us;
+    atomic_int arrived;
+};
+
+static void stand_in_line(int index, void *arg)
+{
+    struct line *l = arg;
+    struct timespec t = deadline(CLOCK_REALTIME, index % 4 == 1 ? 1000000 : (int64_t)60000000000);
+    int rc;
+
+    atomic_fetch_add(&l->arrived, 1);
+    rc = index % 2 ? pthread_mutex_timedlock(&l->s.m, &t) : pthread_mutex_lock(&l->s.m);
+    if (rc == ETIMEDOUT && index % 4 == 1)
+        return;
+    WANT(rc, 0);
+    shared_enter(&l->s, index + 1);
+    shared_leave(&l->s, index + 1);
+    MUST(pthread_mutex_unlock(&l->s.m));
+}
+
+static void contend(int index, void *arg)
+{
+    struct line *l = arg;
+
+    for (int i = 0; i < 200; i++) {
+        MUST(pthread_mutex_lock(&l->s.m));
+        shared_enter(&l->s, index + 1);
+        if (i % 32 == index)
+            sched_yield();
+        shared_leave(&l->s, index + 1);
+        MUST(pthread_mutex_unlock(&l->s.m));
+    }
+}
+
+static void line_fork(struct line *l);
+
+/* In the child the mutex is held by this, its only thread; behind it stand ghosts. */
+static void line_child(struct line *l)
+{
+    struct team *t = NULL;
+
+    alarm(CHILD_SECONDS);
+    l->generation++;
+    l->s.count = 0;
+    switch (l->first) {
+    case 0: /* unlock, then contend */
+        MUST(pthread_mutex_unlock(&l->s.m));
+        t = team_start(CHILD_THREADS, contend, l);
+        break;
+    case 1: /* new waiters behind the ghosts, then unlock */
+        t = team_start(CHILD_THREADS, contend, l);
+        sleep_us(l->moment_us);
+        MUST(pthread_mutex_unlock(&l->s.m));
+        break;
+    default: /* begin anew: the queue is forgotten */
+        mutex_make(&l->s.m, l->type);
+        t = team_start(CHILD_THREADS, contend, l);
+        break;
+    }
+    team_join(t);
+    if (l->s.count != CHILD_THREADS * 200)
+        complain("a child's threads lost updates");
+    if (l->generation < GENERATIONS)
+        line_fork(l);
+    child_exit();
+}
+
+static void line_fork(struct line *l)
+{
+    struct team *queue;
+    pid_t child;
+
+    l->s.count = 0;
+    atomic_store(&l->arrived, 0);
+    MUST(pthread_mutex_lock(&l->s.m));
+    queue = team_start(QUEUE, stand_in_line, l);
+    while (atomic_load(&l->arrived) < QUEUE)
+        sched_yield();
+    sleep_us(l->moment_us);
+    child = fork();
+    if (child == 0)
+        line_child(l);
+    MUST(pthread_mutex_unlock(&l->s.m));
+    team_join(queue);
+    child_reap(child, "a child with ghosts");
+    if (l->s.count < QUEUE / 4 * 3)
+        complain("only %lu of the parent's waiters got through", l->s.count);
+}
+
+START_TEST(holder_forks)
+{
+    int type = _i ? PTHREAD_MUTEX_ADAPTIVE_NP : PTHREAD_MUTEX_NORMAL; /* those that the child may unlock */
+
+    for (int moment = 0; moment < MOMENTS; moment++)
+        for (int first = 0; first < FIRST; first++) {
+            struct line l = {.type = type, .first = first, .moment_us = moments_us[moment]};
+
+            mutex_make(&l.s.m, type);
+            line_fork(&l);
+            assert_no_complaint();
+        }
+}
+END_TEST
+
+/* ---- somebody else holds it at the fork: the child starts anew, as runtimes do, by init or by a static value ---- */
+
+struct stolen {
+    struct line l;
+    atomic_int stop;
+};
+
+static void hold_and_queue(int index, void *arg)
+{
+    struct stolen *s = arg;
+
+    while (!atomic_load(&s->stop)) {
+        MUST(pthread_mutex_lock(&s->l.s.m));
+        shared_enter(&s->l.s, index + 1);
+        if (index % 2)
+            sleep_us(50);
+        shared_leave(&s->l.s, index + 1);
+        MUST(pthread_mutex_unlock(&s->l.s.m));
+    }
+}
+
+START_TEST(child_starts_anew)
+{
+    static const pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
+    struct stolen s = {.l.type = kinds[_i].type};
+    struct team *t;
+
+    mutex_make(&s.l.s.m, s.l.type);
+    t = team_start(6, hold_and_queue, &s);
+    for (int i = 0; i < (int)suite_scale(30); i++) {
+        pid_t child;
+
+        sleep_us(i % 5 * 300);
+        child = fork();
+        if (child == 0) {
+            alarm(CHILD_SECONDS);
+            if (i % 2)
+                mutex_make(&s.l.s.m, s.l.type);
+            else
+                s.l.s.m = fresh;
+            s.l.s.count = 0;
+            s.l.s.holder = 0;
+            team_run(CHILD_THREADS, contend, &s.l);
+            if (s.l.s.count != CHILD_THREADS * 200)
+                complain("a child's threads lost updates");
+            child_exit();
+        }
+        child_reap(child, "a child that starts anew");
+    }
+    atomic_store(&s.stop, 1);
+    team_join(t);
+    assert_no_complaint();
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_make("fork");
+
+    SUITE_CASE(s, atfork_generations, 240);
+    SUITE_CASE(s, atfork_registered_late, 240);
+    SUITE_CASE_OF(s, holder_forks, 240, 2);
+    SUITE_CASE_OF(s, child_starts_anew, 240, KINDS);
+    return suite_run(s);
+}
