@@ -43,29 +43,35 @@ dnl Can one function be exported both without a version and, by thunks, at
 dnl several versions?  That needs the symver attribute (gcc 10) and a linker
 dnl that keeps the unversioned symbol.  Without it the library exports the
 dnl unversioned symbols alone: every reference still binds to them, only
-dnl dlvsym() finds glibc's functions instead of ours.
+dnl dlvsym() finds glibc's functions instead of ours.  The probe uses a name
+dnl and a node of libc's own: gold fails on such names only.
 AC_DEFUN([PK_CHECK_SYMVER],
 [AC_CACHE_CHECK([whether symbols can be exported with and without versions],
   [pk_cv_symver],
   [pk_cv_symver=no
-   cat >conftest.map <<'PK_EOF'
-PK_1 { local: probe_1; probe_2; };
+   cat >conftest.map.in <<'PK_EOF'
+@%:@include "pthread/nodes.h"
+PK_FIRST { local: probe_*; };
 PK_2 { };
 PK_EOF
    cat >conftest.c <<'PK_EOF'
-#define EXPORT __attribute__ ((visibility ("default")))
-EXPORT int probe (void) { return 0; }
-__attribute__ ((symver ("probe@PK_1"), noipa)) EXPORT int probe_1 (void) { return 1; }
-__attribute__ ((symver ("probe@PK_2"), noipa)) EXPORT int probe_2 (void) { return 2; }
+@%:@include "pthread/nodes.h"
+@%:@define EXPORT __attribute__ ((visibility ("default")))
+@%:@define AT(node) AT_ (node)
+@%:@define AT_(node) "pthread_mutex_lock@" @%:@node
+EXPORT int pthread_mutex_lock (void) { return 0; }
+__attribute__ ((symver (AT (PK_FIRST)), noipa)) EXPORT int probe_1 (void) { return 1; }
+__attribute__ ((symver (AT (PK_2)), noipa)) EXPORT int probe_2 (void) { return 2; }
 PK_EOF
-   AS_IF([AC_TRY_COMMAND([$CC $CFLAGS $CPPFLAGS $LDFLAGS -Werror -fPIC -shared -o conftest.so conftest.c -Wl,--version-script=conftest.map >&AS_MESSAGE_LOG_FD 2>&1])],
+   AS_IF([AC_TRY_COMMAND([$CC $CPPFLAGS -I$srcdir/lib -E -P -x c conftest.map.in >conftest.map]) &&
+          AC_TRY_COMMAND([$CC $CFLAGS $CPPFLAGS $LDFLAGS -I$srcdir/lib -Werror -fPIC -shared -o conftest.so conftest.c -Wl,--version-script=conftest.map >&AS_MESSAGE_LOG_FD 2>&1])],
      [$NM -D conftest.so >conftest.sym 2>&AS_MESSAGE_LOG_FD
       cat conftest.sym >&AS_MESSAGE_LOG_FD
-      AS_IF([$GREP 'T probe$' conftest.sym >/dev/null &&
-             $GREP 'T probe@PK_1$' conftest.sym >/dev/null &&
-             $GREP 'T probe@PK_2$' conftest.sym >/dev/null],
+      AS_IF([$GREP 'T pthread_mutex_lock$' conftest.sym >/dev/null &&
+             $GREP 'T pthread_mutex_lock@GLIBC_' conftest.sym >/dev/null &&
+             $GREP 'T pthread_mutex_lock@PK_2$' conftest.sym >/dev/null],
         [pk_cv_symver=yes])])
-   rm -f conftest.map conftest.c conftest.so conftest.sym])
+   rm -f conftest.map.in conftest.map conftest.c conftest.so conftest.sym])
 AS_IF([test "$pk_cv_symver" = yes],
   [AC_DEFINE([HAVE_SYMVER_ATTRIBUTE], [1],
      [Define to 1 if functions can be exported with and without versions.])

@@ -24,8 +24,6 @@
 
 #ifdef HAVE_SYS_SINGLE_THREADED_H
 #include <sys/single_threaded.h>
-/* glibc has it since 2.32; without it the library must still load. */
-#pragma weak __libc_single_threaded
 #define pk_single_threaded() pk_unlikely(__libc_single_threaded)
 #else
 #define pk_single_threaded() 0

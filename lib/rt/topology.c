@@ -15,9 +15,6 @@
 #include <unistd.h>
 #ifdef HAVE_SYS_RSEQ_H
 #include <sys/rseq.h>
-/* glibc has them since 2.35; without them the library must still load. */
-#pragma weak __rseq_offset
-#pragma weak __rseq_size
 #endif
 
 #include "base/arch/arch.h"
@@ -208,7 +205,7 @@ static int cpu_here(void)
 	int saved, cpu;
 
 #ifdef HAVE_SYS_RSEQ_H
-	if (&__rseq_size && __rseq_size) {
+	if (__rseq_size) {
 		const struct rseq *area = (const struct rseq *)(pk_arch_thread_pointer() + __rseq_offset);
 
 		cpu = (int)pk_load_relaxed(&area->cpu_id);

@@ -181,16 +181,16 @@ static void convoy(int type, int size, int rounds, bool timed, int signal_flags)
 
 START_TEST(convoy_parked)
 {
-    convoy(kinds[_i].type, 2, 30, false, -1);
-    convoy(kinds[_i].type, 3, 30, false, -1);
-    convoy(kinds[_i].type, 40, 20, false, -1);
+    convoy(kinds[_i].type, 2, 24, false, -1);
+    convoy(kinds[_i].type, 3, 24, false, -1);
+    convoy(kinds[_i].type, 40, 16, false, -1);
 }
 END_TEST
 
 START_TEST(convoy_timed)
 {
-    convoy(kinds[_i].type, 3, 60, true, -1);
-    convoy(kinds[_i].type, 40, 20, true, -1);
+    convoy(kinds[_i].type, 3, 32, true, -1);
+    convoy(kinds[_i].type, 40, 16, true, -1);
 }
 END_TEST
 
@@ -198,7 +198,7 @@ START_TEST(convoy_under_signals)
 {
     static const int flags[] = {0, SA_RESTART};
 
-    convoy(kinds[_i / 2].type, 12, 40, true, flags[_i % 2]);
+    convoy(kinds[_i / 2].type, 12, 24, true, flags[_i % 2]);
     ck_assert_uint_gt(atomic_load(&signals_seen), 0);
 }
 END_TEST
@@ -288,7 +288,7 @@ static void burst_body(int index, void *arg)
 START_TEST(bursts)
 {
     for (int size = 2; size <= 5; size++) {
-        struct burst b = {.rounds = suite_scale(2000)};
+        struct burst b = {.rounds = suite_scale(1000)};
 
         mutex_make(&b.m, kinds[_i].type);
         pthread_barrier_init(&b.gate, NULL, size);
@@ -388,7 +388,7 @@ START_TEST(handover_meets_deadline)
     static const struct {
         int size, rounds;
         uint64_t ahead_ns;
-    } scenes[] = {{2, 1500, 30000}, {2, 1000, 300000}, {3, 1000, 100000}, {5, 600, 200000}, {16, 200, 500000}, {4, 15, 20000000}};
+    } scenes[] = {{2, 1000, 30000}, {2, 500, 300000}, {3, 700, 100000}, {5, 400, 200000}, {16, 150, 500000}, {4, 10, 20000000}};
     unsigned long got = 0, late = 0;
 
     for (size_t i = 0; i < sizeof scenes / sizeof scenes[0]; i++) {

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* SPDX-FileCopyrightText: 2026 The parkade authors */
+/* Records and nodes: reuse, growth, names, ghosts. */
+#include <pthread.h>
+
+#include "rt/arena.h"
+#include "unit.h"
+
+/* Records come back, the last one first, and no more of them are made than are in use at once. */
+START_TEST(reuse)
+{
+	struct pk_record *a = pk_record_take(), *b = pk_record_take();
+
+	ck_assert_ptr_ne(a, b);
+	ck_assert_uint_ne(a->index, b->index);
+	pk_record_give(a);
+	ck_assert_ptr_eq(pk_record_take(), a);
+	pk_record_give(b);
+	pk_record_give(a);
+	ck_assert_ptr_eq(pk_record_take(), a);
+	ck_assert_ptr_eq(pk_record_take(), b);
+	ck_assert_uint_gt(pk_record_take()->index, b->index);
+}
+END_TEST
+
+/* Beyond the static chunk: every record is distinct, and its nodes' names lead back to them. */
+START_TEST(growth)
+{
+	enum { N = 5000 };
+	static struct pk_record *r[N];
+
+	pk_incarnation_next();
+	for (unsigned i = 0; i < N; i++) {
+		r[i] = pk_record_take();
+		ck_assert_ptr_nonnull(r[i]);
+		ck_assert_uint_eq(r[i]->index, i);
+		ck_assert_uint_eq((uintptr_t)r[i] % PK_CACHE_LINE, 0);
+	}
+	for (unsigned i = 0; i < N; i++)
+		for (unsigned j = 0; j < PK_RECORD_NODES; j++) {
+			struct pk_waiter *w = &r[i]->node[j];
+
+			ck_assert_ptr_eq(w->record, r[i]);
+			ck_assert_ptr_eq(pk_waiter_named(pk_waiter_name(w)), w);
+		}
+}
+END_TEST
+
+/* A record has four nodes; a busy one is not given out until it is freed. */
+START_TEST(nodes)
+{
+	struct pk_record *r = pk_record_take();
+	struct pk_waiter *w[PK_RECORD_NODES];
+
+	for (unsigned i = 0; i < PK_RECORD_NODES; i++) {
+		w[i] = pk_waiter_take(r);
+		ck_assert_ptr_nonnull(w[i]);
+		for (unsigned j = 0; j < i; j++)
+			ck_assert_ptr_ne(w[i], w[j]);
+	}
+	ck_assert_ptr_null(pk_waiter_take(r));
+	pk_waiter_free(w[2]);
+	ck_assert_ptr_eq(pk_waiter_take(r), w[2]);
+	ck_assert_ptr_null(pk_waiter_take(r));
+}
+END_TEST
+
+/* What is no name of ours leads nowhere: nothing, another incarnation's, a node that was never made. */
+START_TEST(ghosts)
+{
+	struct pk_record *r = pk_record_take();
+	uint64_t name;
+
+	pk_incarnation_next();
+	name = pk_waiter_name(&r->node[1]);
+	ck_assert_ptr_eq(pk_waiter_named(name), &r->node[1]);
+	ck_assert_ptr_null(pk_waiter_named(0));
+	ck_assert_ptr_null(pk_waiter_named(name + PK_RECORD_NODES));
+	ck_assert_ptr_null(pk_waiter_named(name | UINT32_MAX));
+	ck_assert_ptr_null(pk_waiter_named(~(uint64_t)0));
+	pk_incarnation_next();
+	ck_assert_ptr_null(pk_waiter_named(name));
+	pk_arena_fork_child();
+	ck_assert_uint_eq(pk_record_take()->index, 0);
+	ck_assert_ptr_null(pk_waiter_named(name));
+}
+END_TEST
+
+/* Four threads take and give 100,000 times: a record is never with two of them. */
+static int with_somebody[64];
+
+static void *take_and_give(void *arg)
+{
+	(void)arg;
+	for (int i = 0; i < 100000; i++) {
+		struct pk_record *r = pk_record_take();
+
+		ck_assert_uint_lt(r->index, 64);
+		ck_assert_int_eq(pk_add_relaxed(&with_somebody[r->index], 1), 0);
+		pk_sub_relaxed(&with_somebody[r->index], 1);
+		pk_record_give(r);
+	}
+	return NULL;
+}
+
+START_TEST(concurrent)
+{
+	pthread_t t[4];
+
+	for (int i = 0; i < 4; i++)
+		ck_assert_int_eq(pthread_create(&t[i], NULL, take_and_give, NULL), 0);
+	for (int i = 0; i < 4; i++)
+		pthread_join(t[i], NULL);
+	/* Four were alive at once: no more were ever made. */
+	for (int i = 0; i < 4; i++)
+		ck_assert_uint_lt(pk_record_take()->index, 4);
+}
+END_TEST
+
+UNIT("arena", {reuse, 1}, {growth, 1}, {nodes, 1}, {ghosts, 1}, {concurrent, 1})

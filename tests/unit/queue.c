@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* SPDX-FileCopyrightText: 2026 The parkade authors */
+/* The linked queue and the shuffling, step by step in one thread: nodes are put into a queue by hand, and one call's
+ * effect on the order, the roles and the nodes' fate is looked at. */
+#include <stdio.h>
+#include <string.h>
+
+#include "admit/list.h"
+#include "rt/config.h"
+#include "rt/topology.h"
+#include "unit.h"
+
+extern const struct pk_admit_ops pk_shfl, pk_mcs;
+
+enum { MAX = 16 };
+
+static struct pk_queue queue;
+static struct pk_waiter *node[MAX];
+static int count;
+static int word = 1;
+
+/* A queue of one node for each letter, which is its socket. */
+static void line_up(const char *sockets)
+{
+	pk_incarnation_next();
+	pk_sockets = 4;
+	count = (int)strlen(sockets);
+	for (int i = 0; i < count; i++) {
+		struct pk_waiter *w = node[i] = pk_waiter_take(pk_record_take());
+
+		memset(&w->status, 0, sizeof(w->status));
+		w->next = NULL;
+		w->hint = NULL;
+		w->batch = 0;
+		w->shuffler = 0;
+		w->queue = &queue;
+		w->socket = (uint16_t)(sockets[i] - 'A');
+		if (i > 0)
+			node[i - 1]->next = w;
+	}
+	node[0]->status = PK_HEAD;
+	queue.tail = pk_waiter_name(node[count - 1]);
+}
+
+/* The queue from node i on, as the numbers of the nodes. */
+static const char *order(int i)
+{
+	static char text[3 * MAX + 1];
+	char *end = text;
+
+	for (struct pk_waiter *w = node[i]; w; w = w->next) {
+		int n = 0;
+
+		while (node[n] != w)
+			ck_assert_int_lt(++n, count);
+		ck_assert_int_lt(end - text, 3 * MAX);
+		end += sprintf(end, "%s%x", end == text ? "" : " ", (unsigned)n);
+	}
+	return text;
+}
+
+static int shuffler(void)
+{
+	int who = -1;
+
+	for (int i = 0; i < count; i++)
+		if (node[i]->shuffler) {
+			ck_assert_int_eq(who, -1);
+			who = i;
+		}
+	return who;
+}
+
+/* Those of the head's socket come forward, in their order, but for the last node, behind which somebody may be
+ * joining; the last of them is the next shuffler. */
+START_TEST(groups_by_socket)
+{
+	line_up("ABACABA");
+	pk_shfl.tend(&queue, node[0], &word);
+	ck_assert_str_eq(order(0), "0 2 4 1 3 5 6");
+	ck_assert_int_eq(shuffler(), 4);
+	ck_assert_uint_eq(node[4]->batch, 3);
+	ck_assert_ptr_eq(node[4]->hint, node[5]);
+	ck_assert_uint_eq(pk_stat_sum(PK_STAT_shuffled), 2);
+}
+END_TEST
+
+/* The next shuffler resumes where the last one stopped. */
+START_TEST(resumes)
+{
+	line_up("ABABAAB");
+	pk_shfl.tend(&queue, node[0], &word);
+	ck_assert_str_eq(order(0), "0 2 4 5 1 3 6");
+	ck_assert_int_eq(shuffler(), 5);
+	/* Two more arrive. */
+	struct pk_waiter *more = pk_waiter_take(pk_record_take()), *last = pk_waiter_take(pk_record_take());
+
+	more->socket = 0;
+	last->socket = 1;
+	more->status = last->status = PK_WAITING;
+	more->shuffler = last->shuffler = 0;
+	more->next = last;
+	node[6]->next = more;
+	node[count++] = more;
+	node[count++] = last;
+	/* The head has no role any more; the shuffler becomes the head. */
+	pk_shfl.tend(&queue, node[0], &word);
+	ck_assert_str_eq(order(0), "0 2 4 5 1 3 6 7 8");
+	pk_shfl.leave(&queue, node[0]);
+	pk_shfl.leave(&queue, node[2]);
+	pk_shfl.leave(&queue, node[4]);
+	ck_assert_uint_eq(node[5]->status, PK_HEAD);
+	pk_shfl.tend(&queue, node[5], &word);
+	ck_assert_str_eq(order(5), "5 7 1 3 6 8");
+	ck_assert_int_eq(shuffler(), 7);
+}
+END_TEST
+
+/* Only the head that starts a group shuffles, and never beyond the bound. */
+START_TEST(bounded)
+{
+	pk_config.batch = 3;
+	line_up("ABABABABB");
+	pk_shfl.tend(&queue, node[0], &word);
+	ck_assert_str_eq(order(0), "0 2 4 1 3 5 6 7 8");
+	ck_assert_int_eq(shuffler(), 4);
+	pk_shfl.leave(&queue, node[0]);
+	pk_shfl.tend(&queue, node[2], &word); /* not its role */
+	pk_shfl.leave(&queue, node[2]);
+	pk_shfl.tend(&queue, node[4], &word); /* the bound is reached */
+	ck_assert_str_eq(order(4), "4 1 3 5 6 7 8");
+	ck_assert_int_eq(shuffler(), -1);
+	pk_shfl.leave(&queue, node[4]);
+	pk_shfl.tend(&queue, node[1], &word); /* the next group */
+	ck_assert_uint_eq(node[1]->batch, 1);
+	ck_assert_str_eq(order(1), "1 3 5 6 7 8");
+}
+END_TEST
+
+/* The walk ends when the lock becomes free. */
+START_TEST(word_free)
+{
+	static int free_word;
+
+	line_up("ABABAB");
+	pk_shfl.tend(&queue, node[0], &free_word);
+	ck_assert_str_eq(order(0), "0 1 2 3 4 5");
+	ck_assert_int_eq(shuffler(), 0);
+}
+END_TEST
+
+/* Abandoned nodes are taken out on the way and freed, but not the last one. */
+START_TEST(shuffler_reaps)
+{
+	line_up("ABABAB");
+	node[1]->status = node[2]->status = node[3]->status = node[5]->status = PK_ABANDONED;
+	pk_shfl.tend(&queue, node[0], &word);
+	ck_assert_str_eq(order(0), "0 4 5");
+	for (int i = 0; i < count; i++)
+		ck_assert_uint_eq(node[i]->busy, i == 0 || i == 4 || i == 5);
+}
+END_TEST
+
+/* mcs: the order stays; the head takes out the abandoned ones behind it. */
+START_TEST(head_reaps)
+{
+	line_up("ABABAB");
+	node[1]->status = node[2]->status = node[4]->status = PK_ABANDONED;
+	pk_mcs.tend(&queue, node[0], &word);
+	ck_assert_str_eq(order(0), "0 3 4 5");
+	ck_assert_uint_eq(node[1]->busy + node[2]->busy, 0);
+	ck_assert_uint_eq(node[4]->busy, 1);
+}
+END_TEST
+
+/* Headship passes over abandoned nodes to the first live one. */
+START_TEST(pass_skips)
+{
+	line_up("ABAB");
+	node[1]->status = node[2]->status = PK_ABANDONED;
+	pk_mcs.leave(&queue, node[0]);
+	ck_assert_uint_eq(node[3]->status, PK_HEAD);
+	for (int i = 0; i < count; i++)
+		ck_assert_uint_eq(node[i]->busy, i == 3);
+	ck_assert_uint_eq(queue.tail, pk_waiter_name(node[3]));
+}
+END_TEST
+
+/* Nobody is left alive: the queue is empty and every node free. */
+START_TEST(pass_empties)
+{
+	line_up("ABAB");
+	node[1]->status = node[2]->status = node[3]->status = PK_ABANDONED;
+	pk_mcs.leave(&queue, node[0]);
+	ck_assert_uint_eq(queue.tail, 0);
+	for (int i = 0; i < count; i++)
+		ck_assert_uint_eq(node[i]->busy, 0);
+}
+END_TEST
+
+/* The successor has exchanged the tail but not linked itself: the leaver does not wait, and the successor is the head
+ * as soon as it does. */
+START_TEST(left)
+{
+	struct pk_waiter *late;
+
+	line_up("A");
+	late = pk_waiter_take(pk_record_take());
+	queue.tail = pk_waiter_name(late);
+	pk_mcs.leave(&queue, node[0]);
+	ck_assert_ptr_eq(node[0]->next, PK_LEFT);
+	ck_assert_uint_eq(node[0]->busy, 1);
+	queue.tail = pk_waiter_name(node[0]); /* so that enter exchanges it again */
+	ck_assert_int_eq(pk_mcs.enter(&queue, late, NULL), PK_IS_HEAD);
+	ck_assert_uint_eq(node[0]->busy, 0);
+	ck_assert_uint_eq(queue.tail, pk_waiter_name(late));
+	pk_mcs.leave(&queue, late);
+	ck_assert_uint_eq(queue.tail, 0);
+}
+END_TEST
+
+/* A tail that names a ghost, or a node of another queue (the mutex was copied), names nobody. */
+START_TEST(strangers)
+{
+	struct pk_queue copy;
+	struct pk_waiter *w;
+
+	line_up("AB");
+	copy = queue;
+	w = pk_waiter_take(pk_record_take());
+	ck_assert_int_eq(pk_shfl.enter(&copy, w, NULL), PK_IS_HEAD);
+	ck_assert_ptr_null(node[1]->next);
+	pk_shfl.leave(&copy, w);
+	ck_assert_uint_eq(copy.tail, 0);
+
+	pk_incarnation_next();
+	w = pk_waiter_take(pk_record_take());
+	ck_assert_int_eq(pk_shfl.enter(&queue, w, NULL), PK_IS_HEAD);
+	ck_assert_ptr_null(node[1]->next);
+}
+END_TEST
+
+/* A deadline in the past: the waiter gives up, its node stays until it is passed. */
+START_TEST(times_out)
+{
+	static const struct timespec past = {1, 0};
+	const struct pk_deadline deadline = {&past, CLOCK_MONOTONIC};
+	struct pk_waiter *w;
+
+	line_up("A");
+	w = pk_waiter_take(pk_record_take());
+	ck_assert_int_eq(pk_shfl.enter(&queue, w, &deadline), PK_TIMED_OUT);
+	ck_assert_uint_eq(w->status, PK_ABANDONED);
+	ck_assert_uint_eq(w->busy, 1);
+	pk_shfl.leave(&queue, node[0]);
+	ck_assert_uint_eq(w->busy, 0);
+	ck_assert_uint_eq(queue.tail, 0);
+}
+END_TEST
+
+/* config.def offers what policy.def has, in its order. */
+START_TEST(choices)
+{
+	static const char *const names =
+#define PK_POLICY(name, ops, doc) #name "|"
+#include "admit/policy.def"
+#undef PK_POLICY
+		;
+	static const char *const offered =
+#define PK_CONFIG_ENUM(NAME, field, dflt, choices, doc) #field "=" choices "|\n"
+#define PK_CONFIG_INT(NAME, field, min, max, dflt, unit, doc)
+#define PK_CONFIG_STR(NAME, field, dflt, doc)
+#include "rt/config.def"
+		;
+	char line[256];
+
+	snprintf(line, sizeof(line), "policy=%s\n", names);
+	ck_assert_ptr_nonnull(strstr(offered, line));
+}
+END_TEST
+
+UNIT("queue", {groups_by_socket, 1}, {resumes, 1}, {bounded, 1}, {word_free, 1}, {shuffler_reaps, 1}, {head_reaps, 1},
+     {pass_skips, 1}, {pass_empties, 1}, {left, 1}, {strangers, 1}, {times_out, 1}, {choices, 1})
