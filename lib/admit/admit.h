@@ -32,7 +32,7 @@ enum pk_entered {
 struct pk_admit_ops {
 	enum pk_entered (*enter)(struct pk_queue *q, struct pk_waiter *w, const struct pk_deadline *deadline);
 	void (*tend)(struct pk_queue *q, struct pk_waiter *w, const int *word);
-	void (*leave)(struct pk_queue *q, struct pk_waiter *w);
+	void (*leave)(struct pk_queue *q, struct pk_waiter *w, int *held);
 };
 
 /* The policies of policy.def. */

@@ -16,6 +16,9 @@
  *  D2	Waiters give up (timed locks): see ABANDONED below.
  *  D3	SPINNING does not forbid to park: it grants one more budget. All spinning
  *	is bounded.
+ *  D4	A sleeper that becomes the head is not woken in the critical section
+ *	(figure 6 line 11), but moved, asleep, to the lock's word, where the unlock
+ *	wakes it. If its socket has CPUs to spare it has been roused before.
  *
  * State of a waiter (`status`)
  *	from			to		by
@@ -129,6 +132,7 @@ PK_INLINE bool pk_list_park(struct pk_waiter *w, const struct pk_deadline *deadl
 		return true;
 	pk_spin_end(w);
 	pk_count(w, PK_STAT_parked);
+	w->slept = true;
 	do {
 		if (pk_futex_wait(&w->status, PK_PARKED, deadline))
 			return false;
@@ -176,6 +180,7 @@ PK_INLINE enum pk_entered pk_list_enter(struct pk_queue *q, struct pk_waiter *w,
 	w->queue = q;
 	w->hint = NULL;
 	w->batch = 0;
+	w->slept = false;
 	pk_store_relaxed(&w->shuffler, 0);
 	pk_store_relaxed(&w->next, NULL);
 	pk_store_relaxed(&w->status, PK_WAITING);
@@ -206,8 +211,26 @@ PK_INLINE bool pk_list_last(struct pk_queue *q, struct pk_waiter *w)
 	return pk_cas_acq_rel(&w->next, &seen, PK_LEFT); /* O2 */
 }
 
-/* The head w leaves: make the next live waiter the head. */
-PK_INLINE void pk_list_pass(struct pk_queue *q, struct pk_waiter *w)
+/* Move n, asleep, to the word that we hold (D4). False if it has to be woken. */
+PK_INLINE bool pk_list_move(struct pk_waiter *n, int *held)
+{
+	int seen = 1;
+
+	/* Only we let the word go, so it is 1 or 2 throughout. A program may have
+	 * another thread unlock what is not its own all the same: then we leave
+	 * the word alone, and whoever sleeps there is woken. */
+	if (!pk_cas_relaxed(held, &seen, 2) && seen != 2)
+		return false;
+	if (!pk_futex_move(&n->status, held))
+		return false;
+	if (pk_unlikely(pk_load_relaxed(held) != 2))
+		pk_futex_wake(held, 1);
+	return true;
+}
+
+/* The head w leaves: make the next live waiter the head. `held`: the lock's word,
+ * if w has got it. */
+PK_INLINE void pk_list_pass(struct pk_queue *q, struct pk_waiter *w, int *held)
 {
 	struct pk_waiter *const me = w; /* still ours to count in once freed */
 	uint32_t was;
@@ -224,7 +247,11 @@ PK_INLINE void pk_list_pass(struct pk_queue *q, struct pk_waiter *w)
 		pk_waiter_free(w);
 		w = n;
 	} while (was == PK_ABANDONED);
-	if (was == PK_PARKED) {
+	if (was != PK_PARKED)
+		return;
+	if (held && pk_list_move(w, held)) {
+		pk_count(me, PK_STAT_moved);
+	} else {
 		pk_futex_wake(&w->status, 1);
 		pk_count(me, PK_STAT_woken);
 	}

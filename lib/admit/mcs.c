@@ -22,9 +22,9 @@ static void tend(struct pk_queue *q, struct pk_waiter *w, const int *word)
 		pk_list_rouse(w, n);
 }
 
-static void leave(struct pk_queue *q, struct pk_waiter *w)
+static void leave(struct pk_queue *q, struct pk_waiter *w, int *held)
 {
-	pk_list_pass(q, w);
+	pk_list_pass(q, w, held);
 }
 
 const struct pk_admit_ops pk_mcs = {enter, tend, leave};

@@ -12,20 +12,20 @@
  * stops passes the role to the last of its group. Waiters that are moved are
  * roused: they are next.
  *
- * Deviations (D1-D3 are in list.h)
- *  D4	The walk stops where `next` is null instead of comparing with the lock's
+ * Deviations (D1-D4 are in list.h)
+ *  D5	The walk stops where `next` is null instead of comparing with the lock's
  *	tail (figure 4 line 80): one line less to fetch, the same nodes stay put.
- *  D5	"No shuffling required" (line 85) is decided by adjacency to the last of
+ *  D6	"No shuffling required" (line 85) is decided by adjacency to the last of
  *	the group, not by the predecessor's socket: it stays true when the walk
- *	resumes further back (D6) or has skipped a waiter.
- *  D6	The paper's qlast optimisation, there in one sentence: the next shuffler
+ *	resumes further back (D7) or has skipped a waiter.
+ *  D7	The paper's qlast optimisation, there in one sentence: the next shuffler
  *	is told where its predecessor stopped (`hint`) and resumes there.
- *  D7	The walk itself stops at the batch bound, not only its start (line 73):
+ *  D8	The walk itself stops at the batch bound, not only its start (line 73):
  *	the bound holds for one long walk, too.
- *  D8	Waiters are roused only while their socket has CPUs to spare (rt/spin.h):
+ *  D9	Waiters are roused only while their socket has CPUs to spare (rt/spin.h):
  *	the paper's kernel may rouse a whole group, as its scheduler preempts
  *	spinners; user space would run them instead of the lock's holder.
- *  D9	With one socket nothing is reordered; the head still rouses its successor.
+ *  D10	With one socket nothing is reordered; the head still rouses its successor.
  *
  * State of the role: `shuffler` of one node in the queue is 1, or of none.
  *	0 -> 1	by the shuffler, of the last of its group (itself, maybe)
@@ -68,7 +68,7 @@ static void shuffle(struct pk_waiter *s, const int *word)
 		struct pk_waiter *next = pk_load_acquire(&cur->next); /* O2 */
 
 		if (!next)
-			break;					     /* D4: somebody may be joining behind it */
+			break;					     /* D5: somebody may be joining behind it */
 		if (pk_load_acquire(&cur->status) == PK_ABANDONED) { /* O4 */
 			pk_store_release(&prev->next, next);	     /* O2 */
 			pk_waiter_free(cur);
@@ -78,7 +78,7 @@ static void shuffle(struct pk_waiter *s, const int *word)
 			prev = cur;
 		} else {
 			cur->batch = ++batch;
-			if (prev == last) { /* D5 */
+			if (prev == last) { /* D6 */
 				prev = cur;
 			} else {
 				pk_store_release(&prev->next, next);			    /* O2 */
@@ -89,12 +89,12 @@ static void shuffle(struct pk_waiter *s, const int *word)
 			last = cur;
 			pk_list_rouse(s, cur);
 			if (batch >= (uint32_t)pk_config.batch)
-				break; /* D7 */
+				break; /* D8 */
 		}
 		if (word ? !pk_load_relaxed(word) : pk_load_relaxed(&s->status) == PK_HEAD)
 			break;
 	}
-	last->hint = prev == last ? NULL : prev; /* D6 */
+	last->hint = prev == last ? NULL : prev; /* D7 */
 	pk_store_release(&last->shuffler, 1);	 /* O5 */
 }
 
@@ -118,14 +118,14 @@ static void tend(struct pk_queue *q, struct pk_waiter *w, const int *word)
 	if (!n)
 		return;
 	pk_list_rouse(w, n);
-	if (pk_sockets > 1 &&				  /* D9 */
+	if (pk_sockets > 1 &&				  /* D10 */
 	    (!w->batch || pk_load_acquire(&w->shuffler))) /* O5 */
 		shuffle(w, word);
 }
 
-static void leave(struct pk_queue *q, struct pk_waiter *w)
+static void leave(struct pk_queue *q, struct pk_waiter *w, int *held)
 {
-	pk_list_pass(q, w);
+	pk_list_pass(q, w, held);
 }
 
 const struct pk_admit_ops pk_shfl = {enter, tend, leave};

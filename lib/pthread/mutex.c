@@ -16,11 +16,11 @@
 #include "rt/topology.h"
 
 /* The head has the word, or gave up. A flag that is set is its own or stale. */
-static void leave(struct pk_mutex *m, const struct pk_admit_ops *ops, struct pk_waiter *w)
+static void leave(struct pk_mutex *m, const struct pk_admit_ops *ops, struct pk_waiter *w, bool held)
 {
 	if (pk_unlikely(pk_load_relaxed(&m->kind) & PK_FLAG_QUEUE))
 		pk_and_relaxed(&m->kind, ~PK_FLAG_QUEUE);
-	ops->leave(&m->queue, w);
+	ops->leave(&m->queue, w, held ? &m->lock : NULL);
 }
 
 /* Wait for the word by way of the queue. 0 or ETIMEDOUT. */
@@ -47,7 +47,7 @@ static PK_NOINLINE int wait_turn(struct pk_mutex *m, const struct pk_deadline *d
 		break;
 	}
 	ret = pk_word_wait(m, ops, w, deadline);
-	leave(m, ops, w);
+	leave(m, ops, w, !ret);
 	return ret;
 }
 

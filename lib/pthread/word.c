@@ -61,7 +61,7 @@ int pk_word_wait(struct pk_mutex *m, const struct pk_admit_ops *ops, struct pk_w
 		 const struct pk_deadline *deadline)
 {
 	uint64_t since = 0;
-	int take = 1;
+	int take = w && w->slept ? 2 : 1;
 
 	while (!spin(m, take, ops, w)) {
 		int seen = pk_load_relaxed(&m->lock);

@@ -47,3 +47,9 @@ int pk_futex_wake(const void *word, int n)
 	 * (glibc tolerates it for the same reason). */
 	return ret < 0 ? 0 : (int)ret;
 }
+
+bool pk_futex_move(const void *from, const void *to)
+{
+	/* Wakes 0, moves 1 at most. ENOSYS, EPERM: refused by a filter. */
+	return pk_arch_syscall(SYS_futex, (long)from, FUTEX_REQUEUE | FUTEX_PRIVATE_FLAG, 0, 1, (long)to, 0) >= 0;
+}

@@ -6,6 +6,7 @@
 #ifndef PK_FUTEX_H
 #define PK_FUTEX_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <time.h>
 
@@ -24,5 +25,9 @@ int pk_futex_wait(const void *word, uint32_t expected, const struct pk_deadline 
 /* Wake at most n threads that sleep on the word. The word's memory need not
  * exist any more. Returns how many were woken. */
 int pk_futex_wake(const void *word, int n);
+
+/* Have the thread that sleeps on `from` sleep on `to` instead. False if the
+ * kernel does not do it: it has to be woken then. */
+bool pk_futex_move(const void *from, const void *to);
 
 #endif

@@ -20,6 +20,16 @@
 
 enum { MUTEXES = 4, GENERATIONS = 3, CHILD_SECONDS = 60 };
 
+/* A case forks no more once it has taken so long (huge spin budgets on few CPUs), but always goes all the way down. */
+enum { CASE_MS = 1500 };
+
+static uint64_t case_end_ns;
+
+static void case_begin(void)
+{
+    case_end_ns = now_ns() + suite_scale(CASE_MS) * 1000000;
+}
+
 struct shared {
     pthread_mutex_t m;
     volatile unsigned long count;
@@ -107,7 +117,7 @@ static void forker(int index, void *arg)
     int forks = *(int *)arg;
     (void)index;
 
-    for (int i = 0; i < forks && !complained(); i++) {
+    for (int i = 0; i < forks && !complained() && (i == 0 || now_ns() < case_end_ns); i++) {
         pid_t child = fork();
 
         if (child == 0) {
@@ -134,7 +144,7 @@ static void generation(void)
     workers = team_start(4, work, NULL);
     sleep_us(2000);
     if (program.generation < GENERATIONS)
-        team_run(2, forker, &forks);
+        team_run(now_ns() < case_end_ns ? 2 : 1, forker, &forks);
     else
         sleep_us(10000);
     atomic_store(&program.stop, 1);
@@ -150,6 +160,7 @@ static void generation(void)
 
 START_TEST(atfork_generations)
 {
+    case_begin();
     for (int i = 0; i < MUTEXES; i++)
         mutex_make(&program.s[i].m, kinds[i].type);
     ck_assert_int_eq(pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child), 0);
@@ -163,6 +174,7 @@ START_TEST(atfork_registered_late)
 {
     struct team *early;
 
+    case_begin();
     for (int i = 0; i < MUTEXES; i++)
         mutex_make(&program.s[i].m, kinds[i].type);
     early = team_start(6, work, NULL);
@@ -280,10 +292,13 @@ START_TEST(holder_forks)
 {
     int type = _i ? PTHREAD_MUTEX_ADAPTIVE_NP : PTHREAD_MUTEX_NORMAL; /* those that the child may unlock */
 
+    case_begin();
     for (int moment = 0; moment < MOMENTS; moment++)
         for (int first = 0; first < FIRST; first++) {
             struct line l = {.type = type, .first = first, .moment_us = moments_us[moment]};
 
+            if (now_ns() > case_end_ns && moment > 0)
+                return;
             mutex_make(&l.s.m, type);
             line_fork(&l);
             assert_no_complaint();
@@ -318,9 +333,10 @@ START_TEST(child_starts_anew)
     struct stolen s = {.l.type = kinds[_i].type};
     struct team *t;
 
+    case_begin();
     mutex_make(&s.l.s.m, s.l.type);
     t = team_start(6, hold_and_queue, &s);
-    for (int i = 0; i < (int)suite_scale(30); i++) {
+    for (int i = 0; i < (int)suite_scale(30) && now_ns() < case_end_ns; i++) {
         pid_t child;
 
         sleep_us(i % 5 * 300);

@@ -21,7 +21,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { PAGE = 4096, SPAN = 1000, SHARERS = 4 };
+enum { PAGE = 4096, SPAN = 200, SHARERS = 4, RUN_MS = 800 };
 
 /* One object a page, counted by a plain integer under its own mutex. */
 struct object {
@@ -34,8 +34,9 @@ struct object {
 
 static struct {
     int type;
-    int spans;
-    bool timed;
+    int spans, made;
+    uint64_t end_ns;
+    bool timed, ends; /* ends: after this span, written by the first thread between two gates */
     pthread_barrier_t gate;
     char *span;
     atomic_long freed, contended, timeouts;
@@ -128,10 +129,12 @@ static void yard_body(int index, void *arg)
     uint32_t luck = 271828 * (index + 1);
     (void)arg;
 
-    for (int n = 0; n < yard.spans; n++) {
+    while (!yard.ends) {
         if (index == 0)
             span_make();
         pthread_barrier_wait(&yard.gate);
+        if (index == 0)
+            yard.ends = ++yard.made == yard.spans || now_ns() > yard.end_ns;
         for (int i = 0; i < SPAN; i++)
             if (yard.timed)
                 drop_after_deadline(object_at(i), dice(&luck));
@@ -162,6 +165,7 @@ static void yard_run(int kind, int spans, bool timed, bool signals)
     yard.type = kinds[kind].type;
     yard.spans = suite_scale(spans);
     yard.timed = timed;
+    yard.end_ns = now_ns() + suite_scale(RUN_MS) * 1000000; /* for slow settings: huge spin budgets on few CPUs */
     pthread_barrier_init(&yard.gate, NULL, SHARERS);
     sigaction(SIGUSR1, &action, NULL);
     t = team_start(SHARERS, yard_body, NULL);
@@ -171,9 +175,9 @@ static void yard_run(int kind, int spans, bool timed, bool signals)
     }
     team_join(t);
     assert_no_complaint();
-    ck_assert_int_eq(atomic_load(&yard.freed), (long)yard.spans * SPAN);
+    ck_assert_int_eq(atomic_load(&yard.freed), (long)yard.made * SPAN);
     happened = atomic_load(timed ? &yard.timeouts : &yard.contended);
-    ck_assert_msg(happened > yard.spans * SPAN / 20, "only %ld times was there somebody to race with", happened);
+    ck_assert_msg(happened > yard.made * SPAN / 20, "only %ld times was there somebody to race with", happened);
     say("lifetime: %s: %ld mutexes freed, %ld of them contended, %ld timeouts", kinds[kind].name,
         atomic_load(&yard.freed), atomic_load(&yard.contended), atomic_load(&yard.timeouts));
 }
@@ -181,25 +185,25 @@ static void yard_run(int kind, int spans, bool timed, bool signals)
 /* More than 100,000 objects in a run of the suite: four kinds times what follows. */
 START_TEST(last_unlocker_frees)
 {
-    yard_run(_i, 15, false, false);
+    yard_run(_i, 80, false, false);
 }
 END_TEST
 
 START_TEST(last_unlocker_frees_under_signals)
 {
-    yard_run(_i, 6, false, true);
+    yard_run(_i, 30, false, true);
 }
 END_TEST
 
 START_TEST(last_one_frees_after_deadlines)
 {
-    yard_run(_i, 5, true, false);
+    yard_run(_i, 25, true, false);
 }
 END_TEST
 
 START_TEST(last_one_frees_after_deadlines_under_signals)
 {
-    yard_run(_i, 4, true, true);
+    yard_run(_i, 20, true, true);
 }
 END_TEST
 
@@ -294,6 +298,9 @@ struct recycled {
     pthread_barrier_t gate;
     volatile int holder;
     int rounds;
+    uint64_t end_ns;
+    bool ends; /* written by the first thread between two gates */
+    int made;
     struct memory then, now;
 };
 
@@ -303,7 +310,7 @@ static void recycle_body(int index, void *arg)
     struct recycled *r = arg;
     uint32_t luck = 99 * (index + 1);
 
-    for (int round = 0; round < r->rounds; round++) {
+    for (int round = 0; !r->ends; round++) {
         if (index == 0) {
             if (round % 2)
                 r->m = fresh;
@@ -315,6 +322,7 @@ static void recycle_body(int index, void *arg)
         }
         pthread_barrier_wait(&r->gate);
         if (index == 0) {
+            r->ends = ++r->made == r->rounds || (now_ns() > r->end_ns && r->made > r->rounds / 4);
             spin_ns(20000 + dice(&luck) % 30000);
             MUST(pthread_mutex_unlock(&r->m));
         } else {
@@ -339,13 +347,13 @@ static void recycle_body(int index, void *arg)
 
 START_TEST(recycled_without_destroy)
 {
-    struct recycled r = {.rounds = suite_scale(4000)};
+    struct recycled r = {.rounds = suite_scale(4000), .end_ns = now_ns() + suite_scale(RUN_MS) * 1000000};
 
     pthread_barrier_init(&r.gate, NULL, 6);
     team_run(6, recycle_body, &r);
     assert_no_complaint();
     ck_assert_msg(r.now.touched - r.then.touched <= 128, "%ld KiB more after %d rounds",
-                  r.now.touched - r.then.touched, r.rounds * 3 / 4);
+                  r.now.touched - r.then.touched, r.made - r.rounds / 4);
 }
 END_TEST
 

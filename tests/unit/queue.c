@@ -106,9 +106,9 @@ START_TEST(resumes)
 	/* The head has no role any more; the shuffler becomes the head. */
 	pk_shfl.tend(&queue, node[0], &word);
 	ck_assert_str_eq(order(0), "0 2 4 5 1 3 6 7 8");
-	pk_shfl.leave(&queue, node[0]);
-	pk_shfl.leave(&queue, node[2]);
-	pk_shfl.leave(&queue, node[4]);
+	pk_shfl.leave(&queue, node[0], NULL);
+	pk_shfl.leave(&queue, node[2], NULL);
+	pk_shfl.leave(&queue, node[4], NULL);
 	ck_assert_uint_eq(node[5]->status, PK_HEAD);
 	pk_shfl.tend(&queue, node[5], &word);
 	ck_assert_str_eq(order(5), "5 7 1 3 6 8");
@@ -124,13 +124,13 @@ START_TEST(bounded)
 	pk_shfl.tend(&queue, node[0], &word);
 	ck_assert_str_eq(order(0), "0 2 4 1 3 5 6 7 8");
 	ck_assert_int_eq(shuffler(), 4);
-	pk_shfl.leave(&queue, node[0]);
+	pk_shfl.leave(&queue, node[0], NULL);
 	pk_shfl.tend(&queue, node[2], &word); /* not its role */
-	pk_shfl.leave(&queue, node[2]);
+	pk_shfl.leave(&queue, node[2], NULL);
 	pk_shfl.tend(&queue, node[4], &word); /* the bound is reached */
 	ck_assert_str_eq(order(4), "4 1 3 5 6 7 8");
 	ck_assert_int_eq(shuffler(), -1);
-	pk_shfl.leave(&queue, node[4]);
+	pk_shfl.leave(&queue, node[4], NULL);
 	pk_shfl.tend(&queue, node[1], &word); /* the next group */
 	ck_assert_uint_eq(node[1]->batch, 1);
 	ck_assert_str_eq(order(1), "1 3 5 6 7 8");
@@ -178,7 +178,7 @@ START_TEST(pass_skips)
 {
 	line_up("ABAB");
 	node[1]->status = node[2]->status = PK_ABANDONED;
-	pk_mcs.leave(&queue, node[0]);
+	pk_mcs.leave(&queue, node[0], NULL);
 	ck_assert_uint_eq(node[3]->status, PK_HEAD);
 	for (int i = 0; i < count; i++)
 		ck_assert_uint_eq(node[i]->busy, i == 3);
@@ -191,7 +191,7 @@ START_TEST(pass_empties)
 {
 	line_up("ABAB");
 	node[1]->status = node[2]->status = node[3]->status = PK_ABANDONED;
-	pk_mcs.leave(&queue, node[0]);
+	pk_mcs.leave(&queue, node[0], NULL);
 	ck_assert_uint_eq(queue.tail, 0);
 	for (int i = 0; i < count; i++)
 		ck_assert_uint_eq(node[i]->busy, 0);
@@ -207,14 +207,14 @@ START_TEST(left)
 	line_up("A");
 	late = pk_waiter_take(pk_record_take());
 	queue.tail = pk_waiter_name(late);
-	pk_mcs.leave(&queue, node[0]);
+	pk_mcs.leave(&queue, node[0], NULL);
 	ck_assert_ptr_eq(node[0]->next, PK_LEFT);
 	ck_assert_uint_eq(node[0]->busy, 1);
 	queue.tail = pk_waiter_name(node[0]); /* so that enter exchanges it again */
 	ck_assert_int_eq(pk_mcs.enter(&queue, late, NULL), PK_IS_HEAD);
 	ck_assert_uint_eq(node[0]->busy, 0);
 	ck_assert_uint_eq(queue.tail, pk_waiter_name(late));
-	pk_mcs.leave(&queue, late);
+	pk_mcs.leave(&queue, late, NULL);
 	ck_assert_uint_eq(queue.tail, 0);
 }
 END_TEST
@@ -230,7 +230,7 @@ START_TEST(strangers)
 	w = pk_waiter_take(pk_record_take());
 	ck_assert_int_eq(pk_shfl.enter(&copy, w, NULL), PK_IS_HEAD);
 	ck_assert_ptr_null(node[1]->next);
-	pk_shfl.leave(&copy, w);
+	pk_shfl.leave(&copy, w, NULL);
 	ck_assert_uint_eq(copy.tail, 0);
 
 	pk_incarnation_next();
@@ -252,7 +252,7 @@ START_TEST(times_out)
 	ck_assert_int_eq(pk_shfl.enter(&queue, w, &deadline), PK_TIMED_OUT);
 	ck_assert_uint_eq(w->status, PK_ABANDONED);
 	ck_assert_uint_eq(w->busy, 1);
-	pk_shfl.leave(&queue, node[0]);
+	pk_shfl.leave(&queue, node[0], NULL);
 	ck_assert_uint_eq(w->busy, 0);
 	ck_assert_uint_eq(queue.tail, 0);
 }
