@@ -28,9 +28,21 @@
 #include "rt/config.h"
 #include "rt/spin.h"
 
-/* The head looks after the queue at the start of a spin, and then every so many
- * rounds: each look costs a line that the others are using. */
-enum { TEND_ROUNDS = 32 };
+enum {
+	/* The head looks after the queue at the start of a spin, and then every
+	 * so many rounds: each look costs a line that the others are using. */
+	TEND_ROUNDS = 32,
+	/* And at the clock: a budget of a million rounds is longer than any patience. */
+	CLOCK_ROUNDS = 4096,
+};
+
+struct turn {
+	struct pk_mutex *m;
+	const struct pk_admit_ops *ops;
+	struct pk_waiter *w; /* null: not a head */
+	int take;	     /* what the word is set to when it is taken */
+	uint64_t since;	     /* when the head first looked at the clock, or 0 */
+};
 
 static uint64_t now_us(void)
 {
@@ -41,18 +53,34 @@ static uint64_t now_us(void)
 	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
 }
 
-/* Spin for the head's budget; true when the word has been taken with `take`. */
-static bool spin(struct pk_mutex *m, int take, const struct pk_admit_ops *ops, struct pk_waiter *w)
+/* Overtaken for too long? A head that sleeps is woken by an unlock, so whenever it gets here again it has been
+ * overtaken once more: no timer is needed. */
+static void lose_patience(struct turn *t)
+{
+	uint64_t now = now_us();
+
+	t->since = t->since ? t->since : now;
+	if (now - t->since < (uint64_t)pk_config.patience || (pk_load_relaxed(&t->m->kind) & PK_FLAG_QUEUE))
+		return;
+	pk_or_relaxed(&t->m->kind, PK_FLAG_QUEUE);
+	pk_count(t->w, PK_STAT_impatient);
+}
+
+/* Spin for the head's budget; true when the word has been taken. */
+static bool spin(struct turn *t)
 {
 	unsigned budget = pk_spin_head();
 
 	do {
-		int seen = pk_load_relaxed(&m->lock);
+		int seen = pk_load_relaxed(&t->m->lock);
 
-		if (!seen && pk_cas_acquire(&m->lock, &seen, take)) /* O6 */
+		if (!seen && pk_cas_acquire(&t->m->lock, &seen, t->take)) /* O6 */
 			return true;
-		if (ops && budget % TEND_ROUNDS == 0)
-			ops->tend(&m->queue, w, &m->lock);
+		if (t->w && budget % TEND_ROUNDS == 0) {
+			t->ops->tend(&t->m->queue, t->w, &t->m->lock);
+			if (pk_unlikely(budget % CLOCK_ROUNDS == 0 && budget))
+				lose_patience(t);
+		}
 	} while (!pk_spent(&budget));
 	return false;
 }
@@ -60,30 +88,20 @@ static bool spin(struct pk_mutex *m, int take, const struct pk_admit_ops *ops, s
 int pk_word_wait(struct pk_mutex *m, const struct pk_admit_ops *ops, struct pk_waiter *w,
 		 const struct pk_deadline *deadline)
 {
-	uint64_t since = 0;
-	int take = w && w->slept ? 2 : 1;
+	struct turn t = {m, ops, w, w && w->slept ? 2 : 1, 0};
 
-	while (!spin(m, take, ops, w)) {
+	while (!spin(&t)) {
 		int seen = pk_load_relaxed(&m->lock);
 
 		if (!seen || (seen == 1 && !pk_cas_relaxed(&m->lock, &seen, 2)))
 			continue; /* it has just been let go: try again */
 		if (w) {
-			/* Overtaken for too long? It sleeps until an unlock, so
-			 * each time that it gets here it has been once more. */
-			uint64_t now = now_us();
-
-			since = since ? since : now;
-			if (now - since >= (uint64_t)pk_config.patience &&
-			    !(pk_load_relaxed(&m->kind) & PK_FLAG_QUEUE)) {
-				pk_or_relaxed(&m->kind, PK_FLAG_QUEUE);
-				pk_count(w, PK_STAT_impatient);
-			}
+			lose_patience(&t);
 			pk_count(w, PK_STAT_slept);
 		}
 		if (pk_futex_wait(&m->lock, 2, deadline))
 			return ETIMEDOUT;
-		take = 2;
+		t.take = 2;
 	}
 	return 0;
 }

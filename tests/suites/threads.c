@@ -38,7 +38,7 @@ static void hall_pass(uint32_t luck)
 
 /* ---- 100,000 short threads ---- */
 
-enum { SHORT_THREADS = 100000, WARM = 20000, WAVE = 16, SMALL_STACK = 64 * 1024, PASSES = 4 };
+enum { SHORT_THREADS = 100000, WAVE = 16, SMALL_STACK = 64 * 1024, PASSES = 4 };
 
 /* Below one cache line for each thread after the warm-up, above what the allocator and the kernel do alone. */
 enum { GROWTH_KIB = 512 };
@@ -69,16 +69,23 @@ static void *short_life(void *arg)
     return NULL;
 }
 
-/* Lives through lives of the given kind in waves; fails if memory grew after the warm-up. */
-static void no_growth(void *(*life)(void *), int lives, int warm)
+/*
+ * Lives through lives of the given kind in waves; fails if memory grew after the warm-up, its first fifth.  Where that
+ * is slow (huge spin budgets on few CPUs) the time ends it.  Returns how many there were.
+ */
+static int no_growth(void *(*life)(void *), int lives, uint64_t ms)
 {
+    uint64_t start = now_ns(), limit = suite_scale(ms) * 1000000;
+    int warm = 0, n;
     struct memory before = {0, 0}, after;
     pthread_t wave[WAVE];
 
     mallopt(M_ARENA_MAX, 1); /* the allocator's own growth is not the question */
-    for (int n = 0; n < lives; n += WAVE) {
-        if (n >= warm && !before.mapped)
+    for (n = 0; n < lives && now_ns() - start < limit; n += WAVE) {
+        if (!before.mapped && (n >= lives / 5 || now_ns() - start > limit / 5)) {
             before = memory_now();
+            warm = n;
+        }
         for (int i = 0; i < WAVE; i++)
             wave[i] = small_thread(life, (void *)(uintptr_t)(n + i + 1));
         for (int i = 0; i < WAVE; i++)
@@ -88,20 +95,20 @@ static void no_growth(void *(*life)(void *), int lives, int warm)
     }
     assert_no_complaint();
     after = memory_now();
-    say("threads: %d after the first %d: %+ld KiB touched, %+ld KiB mapped", lives - warm, warm,
+    say("threads: %d after the first %d: %+ld KiB touched, %+ld KiB mapped", n - warm, warm,
         after.touched - before.touched, after.mapped - before.mapped);
     ck_assert_msg(after.touched - before.touched <= GROWTH_KIB, "%ld KiB more are touched after %d threads",
-                  after.touched - before.touched, lives - warm);
+                  after.touched - before.touched, n - warm);
     ck_assert_msg(after.mapped - before.mapped <= GROWTH_KIB, "%ld KiB more are mapped after %d threads",
-                  after.mapped - before.mapped, lives - warm);
+                  after.mapped - before.mapped, n - warm);
+    return n;
 }
 
 START_TEST(short_threads)
 {
-    int lives = suite_scale(SHORT_THREADS);
+    int lives = no_growth(short_life, suite_scale(SHORT_THREADS), 30000);
 
-    no_growth(short_life, lives, suite_scale(WARM));
-    ck_assert_uint_eq(hall.count, (unsigned long)(lives + WAVE - 1) / WAVE * WAVE * PASSES);
+    ck_assert_uint_eq(hall.count, (unsigned long)lives * PASSES);
     ck_assert_int_ne(suite_entered(), 0);
 }
 END_TEST
@@ -157,12 +164,11 @@ static void *life_with_destructors(void *arg)
 
 START_TEST(destructors)
 {
-    int lives = suite_scale(12000);
+    int lives;
 
     for (int i = 0; i < KEYS; i++)
         ck_assert_int_eq(pthread_key_create(&keys[i], key_destructor), 0);
-    no_growth(life_with_destructors, lives, lives / 4);
-    lives = (lives + WAVE - 1) / WAVE * WAVE;
+    lives = no_growth(life_with_destructors, suite_scale(12000), 8000);
     ck_assert_uint_eq(atomic_load(&key_destructions), (unsigned long)lives * KEYS * ROUNDS);
     ck_assert_uint_eq(atomic_load(&tls_destructions), lives);
 }
@@ -289,7 +295,9 @@ static void *leaver(void *arg)
 
 START_TEST(leaving_between_locks)
 {
-    for (int round = 0; round < (int)suite_scale(50); round++) {
+    uint64_t end_ns = now_ns() + suite_scale(1500) * 1000000;
+
+    for (int round = 0; round < (int)suite_scale(50) && now_ns() < end_ns; round++) {
         pthread_t thread[VICTIMS];
 
         for (int i = 0; i < VICTIMS; i++)
@@ -325,7 +333,9 @@ static void heir(int index, void *arg)
 
 START_TEST(first_thread_leaves)
 {
-    for (int round = 0; round < (int)suite_scale(20); round++) {
+    uint64_t end_ns = now_ns() + suite_scale(1500) * 1000000;
+
+    for (int round = 0; round < (int)suite_scale(20) && now_ns() < end_ns; round++) {
         pid_t child = fork();
 
         if (child == 0) {
