@@ -47,6 +47,8 @@ struct pk_mutex {
 
 /* New arrivals queue instead of trying the word: the head lost patience. */
 #define PK_FLAG_QUEUE (PK_KIND_BYTE(7) & 0x4040404040404040u)
+/* A thread that has not queued spins at the word. */
+#define PK_FLAG_SPINNER (PK_KIND_BYTE(7) & 0x2020202020202020u)
 /* glibc's adaptive spin estimate, written by its code on ADAPTIVE mutexes. */
 #define PK_FLAG_SPINS (PK_KIND_BYTE(4) | PK_KIND_BYTE(5))
 

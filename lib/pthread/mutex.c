@@ -13,6 +13,7 @@
 
 #include "pthread/word.h"
 #include "rt/real.h"
+#include "rt/spin.h"
 #include "rt/topology.h"
 
 /* The head has the word, or gave up. A flag that is set is its own or stale. */
@@ -28,15 +29,22 @@ static PK_NOINLINE int wait_turn(struct pk_mutex *m, const struct pk_deadline *d
 {
 	const struct pk_admit_ops *ops = pk_load_acquire(&pk_admit);
 	struct pk_record *r = ops ? pk_thread_record() : NULL;
-	struct pk_waiter *w = r ? pk_waiter_take(r) : NULL;
+	unsigned socket = r ? pk_socket_here(r->index) : 0;
+	struct pk_waiter *w;
 	int ret;
 
+	/* No queue: the head is at the word at once, and can as well be us. */
+	if (r && pk_load_relaxed(&m->queue.tail) && !pk_spin_room(socket) && pk_word_steal(m)) {
+		pk_count_in(r, PK_STAT_stolen);
+		return 0;
+	}
+	w = r ? pk_waiter_take(r) : NULL;
 	if (!w) {
 		if (r)
-			pk_store_relaxed(&r->stat[PK_STAT_bypassed], r->stat[PK_STAT_bypassed] + 1);
+			pk_count_in(r, PK_STAT_bypassed);
 		return pk_word_wait(m, NULL, NULL, deadline);
 	}
-	w->socket = (uint16_t)pk_socket_here(r->index);
+	w->socket = (uint16_t)socket;
 	pk_count(w, PK_STAT_entered);
 	switch (ops->enter(&m->queue, w, deadline)) {
 	case PK_TIMED_OUT:

@@ -81,7 +81,7 @@ PK_INLINE int pk_mutex_release(struct pk_mutex *m)
 /* A NORMAL mutex whose queue may be overtaken, and a thread that has a tid. */
 PK_INLINE bool pk_mutex_is_plain(struct pk_mutex *m, int tid)
 {
-	return !(pk_load_relaxed(&m->kind) & ~(PK_KIND_VALUE(0x200) | PK_FLAG_SPINS)) && tid;
+	return !(pk_load_relaxed(&m->kind) & ~(PK_KIND_VALUE(0x200) | PK_FLAG_SPINS | PK_FLAG_SPINNER)) && tid;
 }
 
 PK_INLINE int pk_mutex_lock(pthread_mutex_t *mutex)

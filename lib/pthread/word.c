@@ -105,3 +105,16 @@ int pk_word_wait(struct pk_mutex *m, const struct pk_admit_ops *ops, struct pk_w
 	}
 	return 0;
 }
+
+bool pk_word_steal(struct pk_mutex *m)
+{
+	struct turn t = { m, NULL, NULL, 1, 0 };
+	bool taken;
+
+	if (pk_load_relaxed(&m->kind) & (PK_FLAG_QUEUE | PK_FLAG_SPINNER) ||
+	    pk_or_relaxed(&m->kind, PK_FLAG_SPINNER) & PK_FLAG_SPINNER)
+		return false;
+	taken = spin(&t);
+	pk_and_relaxed(&m->kind, ~PK_FLAG_SPINNER);
+	return taken;
+}

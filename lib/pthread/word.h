@@ -14,4 +14,13 @@
 int pk_word_wait(struct pk_mutex *m, const struct pk_admit_ops *ops, struct pk_waiter *w,
 		 const struct pk_deadline *deadline);
 
+/* Spin for the word without queueing, unless another thread does so or the head
+ * has lost patience. True when it has been taken.
+ *
+ * For those who would have to sleep in the queue: while its head sleeps, or is
+ * on its way from a wake-up, nobody is at the word, and a short critical section
+ * is over long before. One at a time, so that the word's cache line is not
+ * contended more than by a second head. */
+bool pk_word_steal(struct pk_mutex *m);
+
 #endif

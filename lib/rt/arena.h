@@ -101,12 +101,15 @@ struct pk_waiter *pk_waiter_named(uint64_t name);
 extern uint32_t pk_incarnation;
 void pk_incarnation_next(void);
 
+PK_INLINE void pk_count_in(struct pk_record *r, int which)
+{
+	/* One writer: no read-modify-write needed. */
+	pk_store_relaxed(&r->stat[which], pk_load_relaxed(&r->stat[which]) + 1);
+}
+
 PK_INLINE void pk_count(struct pk_waiter *w, int which)
 {
-	uint64_t *n = &w->record->stat[which];
-
-	/* One writer: no read-modify-write needed. */
-	pk_store_relaxed(n, pk_load_relaxed(n) + 1);
+	pk_count_in(w->record, which);
 }
 
 /* The sum of one counter over all records. */
