@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* SPDX-FileCopyrightText: 2026 The parkade authors */
-/* The options and the counters as rows of text for man/generate: preprocessed,
+/* The options, the policies and the counters as rows of text for man/generate: preprocessed,
  * never compiled, so that the manual reads the declarations as the code does.
  */
 #define PK_CONFIG_ENUM(NAME, field, dflt, choices, doc) option @@ NAME @@ choices @@ dflt @@ doc
 #define PK_CONFIG_INT(NAME, field, min, max, dflt, unit, doc) option @@ NAME @@ min to max unit @@ dflt @@ doc
 #define PK_CONFIG_STR(NAME, field, dflt, doc) option @@ NAME @@ text @@ dflt @@ doc
 #define PK_STAT(name, doc) counter @@ name @@ doc
+#define PK_POLICY(name, operations, doc) policy @@ name @@ doc
 #include "rt/config.def"
+#include "admit/policy.def"
 #include "rt/stat.def"

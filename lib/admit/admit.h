@@ -26,7 +26,8 @@
 enum pk_entered {
 	PK_IS_HEAD,
 	PK_TIMED_OUT, /* the deadline passed; w is no longer the caller's */
-	PK_ORPHANED,  /* this is the child of a fork; w is no longer the caller's */
+	PK_ORPHANED,  /* w has no place any more (fork, a signal handler that
+		       * had to wait), and is no longer the caller's */
 };
 
 struct pk_admit_ops {

@@ -22,15 +22,16 @@
  *
  * State of a waiter (`status`)
  *	from			to		by
- *	-			WAITING		its thread, before it links
+ *	any, of the last use	WAITING		its thread, before it links
  *	WAITING			PARKED		its thread: budget spent
  *	WAITING, PARKED		SPINNING	a waiter before it (rouse)
  *	SPINNING, PARKED	WAITING		its thread, spinning again
+ *	WAITING			HEAD		its thread: nobody is before it
  *	WAITING, SPINNING,
  *	PARKED			HEAD		the head that leaves (pass)
  *	WAITING, SPINNING,
- *	PARKED			ABANDONED	its thread: deadline passed
- *	ABANDONED		HEAD		pass, which then passes on
+ *	PARKED			ABANDONED	its thread: deadline passed, or a
+ *						signal handler in it has to wait
  *	any			ORPHAN		the child of a fork
  * Being made head and giving up are one race on one word: exactly one wins, so
  * headship is never lost. An ABANDONED node stays linked until it is passed by
@@ -52,14 +53,15 @@
  *	successor's exchange, which acquires it.
  *  O2	next: release by the successor's link (or by who reorders), acquire by
  *	who follows it: the node's constant fields are read after it.
- *  O3	status: release in pass(), acquire in wait(): what the leaver and all
+ *  O3	status: release in crown(), acquire in wait(): what the leaver and all
  *	shufflers before it did to the list is seen by the new head.
- *  O4	status: release in abandon(), acquire in pass() and reap(): the waiter's
+ *  O4	status: release in pk_waiter_abandon(), acquire in crown() and reap(): the waiter's
  *	last use of the node comes before it is freed.
  * What the lock protects needs none of these: the word orders critical sections.
  *
  * Lifetime: see admit.h and arena.h. A wake-up may come after the node has been
- * reused: its new user tolerates that as any futex sleeper does.
+ * reused: its new user tolerates that as any futex sleeper does. A move (D4) may
+ * not: the kernel compares the status, with its count of uses, before it.
  * Cost: 16 bytes in the lock, one cache line a waiter. */
 #ifndef PK_LIST_H
 #define PK_LIST_H
@@ -83,10 +85,10 @@ PK_INLINE void pk_list_rouse(struct pk_waiter *by, struct pk_waiter *n)
 {
 	uint32_t seen = pk_load_relaxed(&n->status);
 
-	if (seen != PK_PARKED || !pk_spin_room(n->socket))
+	if (pk_state(seen) != PK_PARKED || !pk_spin_room(n->socket))
 		return;
 	/* relaxed: only the status itself is told */
-	if (pk_cas_relaxed(&n->status, &seen, PK_SPINNING)) {
+	if (pk_cas_relaxed(&n->status, &seen, pk_in_state(seen, PK_SPINNING))) {
 		pk_futex_wake(&n->status, 1);
 		pk_count(by, PK_STAT_roused);
 	}
@@ -97,8 +99,8 @@ PK_INLINE struct pk_waiter *pk_list_reap(struct pk_waiter *w)
 {
 	struct pk_waiter *n = pk_load_acquire(&w->next); /* O2 */
 
-	while (n && pk_load_acquire(&n->status) == PK_ABANDONED) {   /* O4 */
-		struct pk_waiter *after = pk_load_acquire(&n->next); /* O2 */
+	while (n && pk_state(pk_load_acquire(&n->status)) == PK_ABANDONED) { /* O4 */
+		struct pk_waiter *after = pk_load_acquire(&n->next);	     /* O2 */
 
 		if (!after)
 			return NULL;		   /* the tail: somebody may be joining it */
@@ -110,33 +112,21 @@ PK_INLINE struct pk_waiter *pk_list_reap(struct pk_waiter *w)
 	return n;
 }
 
-/* Give up; false if w has been made the head, or orphaned, in the meantime. */
-PK_INLINE bool pk_list_abandon(struct pk_waiter *w)
-{
-	uint32_t seen = pk_load_relaxed(&w->status);
-
-	do {
-		if (seen == PK_HEAD || seen == PK_ORPHAN)
-			return false;
-	} while (!pk_cas_release(&w->status, &seen, PK_ABANDONED)); /* O4 */
-	return true;
-}
-
 /* Sleep until the status is no longer PARKED; false when the deadline passed
- * first. */
-PK_INLINE bool pk_list_park(struct pk_waiter *w, const struct pk_deadline *deadline)
+ * first. `waiting`: the status to park from. */
+PK_INLINE bool pk_list_park(struct pk_waiter *w, uint32_t waiting, const struct pk_deadline *deadline)
 {
-	uint32_t seen = PK_WAITING;
+	const uint32_t parked = pk_in_state(waiting, PK_PARKED);
 
-	if (!pk_cas_relaxed(&w->status, &seen, PK_PARKED))
+	if (!pk_cas_relaxed(&w->status, &waiting, parked))
 		return true;
 	pk_spin_end(w);
 	pk_count(w, PK_STAT_parked);
 	w->slept = true;
 	do {
-		if (pk_futex_wait(&w->status, PK_PARKED, deadline))
+		if (pk_futex_wait(&w->status, parked, deadline))
 			return false;
-	} while (pk_load_relaxed(&w->status) == PK_PARKED);
+	} while (pk_load_relaxed(&w->status) == parked);
 	return true;
 }
 
@@ -145,31 +135,28 @@ PK_INLINE enum pk_entered pk_list_wait(struct pk_queue *q, struct pk_waiter *w, 
 				       pk_list_poll *poll)
 {
 	unsigned budget = pk_spin_begin(w);
-	enum pk_entered ret;
 
 	for (;;) {
 		uint32_t status = pk_load_acquire(&w->status); /* O3 */
+		enum pk_state state = pk_state(status);
 
-		if (status == PK_HEAD || status == PK_ORPHAN) {
-			ret = status == PK_HEAD ? PK_IS_HEAD : PK_ORPHANED;
-			break;
+		if (state >= PK_HEAD) {
+			pk_spin_end(w);
+			return state == PK_HEAD ? PK_IS_HEAD : PK_ORPHANED;
 		}
 		if (poll)
 			poll(q, w);
-		if (status == PK_SPINNING) {
-			/* fails only if the status is final now */
-			if (pk_cas_relaxed(&w->status, &status, PK_WAITING)) {
+		if (state == PK_SPINNING) {
+			/* fails only if the state is final now */
+			if (pk_cas_relaxed(&w->status, &status, pk_in_state(status, PK_WAITING))) {
 				pk_spin_end(w);
 				budget = pk_spin_begin(w);
 			}
-		} else if (pk_spent(&budget) && !pk_list_park(w, deadline) && pk_list_abandon(w)) {
+		} else if (pk_spent(&budget) && !pk_list_park(w, status, deadline) && pk_waiter_abandon(w)) {
 			pk_count(w, PK_STAT_timedout);
-			ret = PK_TIMED_OUT;
-			break;
+			return PK_TIMED_OUT;
 		}
 	}
-	pk_spin_end(w);
-	return ret;
 }
 
 PK_INLINE enum pk_entered pk_list_enter(struct pk_queue *q, struct pk_waiter *w, const struct pk_deadline *deadline,
@@ -183,17 +170,18 @@ PK_INLINE enum pk_entered pk_list_enter(struct pk_queue *q, struct pk_waiter *w,
 	w->slept = false;
 	pk_store_relaxed(&w->shuffler, 0);
 	pk_store_relaxed(&w->next, NULL);
-	pk_store_relaxed(&w->status, PK_WAITING);
+	pk_store_relaxed(&w->status, pk_in_state(pk_load_relaxed(&w->status) + PK_STATE_MASK + 1, PK_WAITING));
 	prev = pk_waiter_named(pk_xchg_acq_rel(&q->tail, pk_waiter_name(w))); /* O1 */
-	/* Nobody, a ghost, or a node of the lock that this one is a copy of. */
-	if (!prev || prev->queue != q)
-		return PK_IS_HEAD;
-	if (!pk_cas_acq_rel(&prev->next, &seen, w)) { /* O2 */
-		/* LEFT: D1 */
-		pk_waiter_free(prev);
-		return PK_IS_HEAD;
+	/* Nobody, a ghost, or what the tail of the lock named that this one is a
+	 * copy of: a node of another queue, or this one in an earlier use. */
+	if (prev && prev != w && prev->queue == q) {
+		if (pk_cas_acq_rel(&prev->next, &seen, w)) /* O2 */
+			return pk_list_wait(q, w, deadline, poll);
+		pk_waiter_free(prev); /* LEFT: D1 */
 	}
-	return pk_list_wait(q, w, deadline, poll);
+	/* relaxed: nobody but our own signal handlers looks at a head's status */
+	pk_store_relaxed(&w->status, pk_in_state(pk_load_relaxed(&w->status), PK_HEAD));
+	return PK_IS_HEAD;
 }
 
 /* Whether w, whose `next` was null, has no successor to make the head: the queue
@@ -211,8 +199,9 @@ PK_INLINE bool pk_list_last(struct pk_queue *q, struct pk_waiter *w)
 	return pk_cas_acq_rel(&w->next, &seen, PK_LEFT); /* O2 */
 }
 
-/* Move n, asleep, to the word that we hold (D4). False if it has to be woken. */
-PK_INLINE bool pk_list_move(struct pk_waiter *n, int *held)
+/* Move n, asleep, to the word that we hold (D4). False if it has to be woken.
+ * `head`: its status. */
+PK_INLINE bool pk_list_move(struct pk_waiter *n, uint32_t head, int *held)
 {
 	int seen = 1;
 
@@ -221,10 +210,23 @@ PK_INLINE bool pk_list_move(struct pk_waiter *n, int *held)
 	 * the word alone, and whoever sleeps there is woken. */
 	if (!pk_cas_relaxed(held, &seen, 2) && seen != 2)
 		return false;
-	if (!pk_futex_move(&n->status, held))
+	/* Moved only while it is the head that we made: it may have woken for a
+	 * reason of its own, timed out, and sleep in another queue by now. */
+	if (!pk_futex_move(&n->status, head, held))
 		return false;
 	if (pk_unlikely(pk_load_relaxed(held) != 2))
 		pk_futex_wake(held, 1);
+	return true;
+}
+
+/* Make n the head; false if it has given up. `was`: its status until then. */
+PK_INLINE bool pk_list_crown(struct pk_waiter *n, uint32_t *was)
+{
+	*was = pk_load_acquire(&n->status); /* O4 */
+	do {
+		if (pk_state(*was) == PK_ABANDONED)
+			return false;
+	} while (!pk_cas_acq_rel(&n->status, was, pk_in_state(*was, PK_HEAD))); /* O3, O4 */
 	return true;
 }
 
@@ -234,6 +236,7 @@ PK_INLINE void pk_list_pass(struct pk_queue *q, struct pk_waiter *w, int *held)
 {
 	struct pk_waiter *const me = w; /* still ours to count in once freed */
 	uint32_t was;
+	bool crowned;
 
 	do {
 		struct pk_waiter *n = pk_load_acquire(&w->next); /* O2 */
@@ -243,13 +246,13 @@ PK_INLINE void pk_list_pass(struct pk_queue *q, struct pk_waiter *w, int *held)
 				return;
 			n = pk_load_acquire(&w->next); /* O2 */
 		}
-		was = pk_xchg_acq_rel(&n->status, PK_HEAD); /* O3, O4 */
+		crowned = pk_list_crown(n, &was);
 		pk_waiter_free(w);
 		w = n;
-	} while (was == PK_ABANDONED);
-	if (was != PK_PARKED)
+	} while (!crowned);
+	if (pk_state(was) != PK_PARKED)
 		return;
-	if (held && pk_list_move(w, held)) {
+	if (held && pk_list_move(w, pk_in_state(was, PK_HEAD), held)) {
 		pk_count(me, PK_STAT_moved);
 	} else {
 		pk_futex_wake(&w->status, 1);

@@ -38,7 +38,8 @@
  *  I4	`hint` lies behind its node and is linked as long as that node is: only
  *	its node's own thread unlinks there (shuffle here, reap in list.h).
  *  I5	A group is contiguous, so a waiter of another socket is overtaken only by
- *	the rest of one group: PARKADE_BATCH waiters at most.
+ *	the rest of the groups that lead before it: PARKADE_BATCH waiters each, and
+ *	there is no more than one such group for each waiter before it.
  *
  * Ledger
  *  O5	shuffler: release when the role is passed, acquire when it is taken: the
@@ -68,9 +69,9 @@ static void shuffle(struct pk_waiter *s, const int *word)
 		struct pk_waiter *next = pk_load_acquire(&cur->next); /* O2 */
 
 		if (!next)
-			break;					     /* D5: somebody may be joining behind it */
-		if (pk_load_acquire(&cur->status) == PK_ABANDONED) { /* O4 */
-			pk_store_release(&prev->next, next);	     /* O2 */
+			break; /* D5: somebody may be joining behind it */
+		if (pk_state(pk_load_acquire(&cur->status)) == PK_ABANDONED) { /* O4 */
+			pk_store_release(&prev->next, next);		       /* O2 */
 			pk_waiter_free(cur);
 			continue;
 		}
@@ -91,7 +92,7 @@ static void shuffle(struct pk_waiter *s, const int *word)
 			if (batch >= (uint32_t)pk_config.batch)
 				break; /* D8 */
 		}
-		if (word ? !pk_load_relaxed(word) : pk_load_relaxed(&s->status) == PK_HEAD)
+		if (word ? !pk_load_relaxed(word) : pk_state(pk_load_relaxed(&s->status)) >= PK_HEAD)
 			break;
 	}
 	last->hint = prev == last ? NULL : prev; /* D7 */

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "admit/admit.h"
+#include "pthread/mutex.h"
 #include "rt/config.h"
 #include "rt/fork.h"
 #include "rt/real.h"
@@ -27,7 +28,7 @@ static __attribute__((constructor)) void setup(void)
 	pk_config_read();
 	pk_topology_read("", pk_config.topology);
 	pk_spin_setup();
-	pk_thread_setup();
+	pk_thread_setup(pk_mutex_waiter_gone);
 	pk_incarnation_next();
 	pk_fork_setup();
 	if (pk_policy_select(pk_config.policy) == PK_POLICY_glibc)

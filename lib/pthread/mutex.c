@@ -24,27 +24,12 @@ static void leave(struct pk_mutex *m, const struct pk_admit_ops *ops, struct pk_
 	ops->leave(&m->queue, w, held ? &m->lock : NULL);
 }
 
-/* Wait for the word by way of the queue. 0 or ETIMEDOUT. */
-static PK_NOINLINE int wait_turn(struct pk_mutex *m, const struct pk_deadline *deadline)
+/* Wait for the word by way of the queue, with node w. 0 or ETIMEDOUT. */
+static int wait_queued(struct pk_mutex *m, const struct pk_admit_ops *ops, struct pk_waiter *w,
+		       const struct pk_deadline *deadline)
 {
-	const struct pk_admit_ops *ops = pk_load_acquire(&pk_admit);
-	struct pk_record *r = ops ? pk_thread_record() : NULL;
-	unsigned socket = r ? pk_socket_here(r->index) : 0;
-	struct pk_waiter *w;
 	int ret;
 
-	/* No queue: the head is at the word at once, and can as well be us. */
-	if (r && pk_load_relaxed(&m->queue.tail) && !pk_spin_room(socket) && pk_word_steal(m)) {
-		pk_count_in(r, PK_STAT_stolen);
-		return 0;
-	}
-	w = r ? pk_waiter_take(r) : NULL;
-	if (!w) {
-		if (r)
-			pk_count_in(r, PK_STAT_bypassed);
-		return pk_word_wait(m, NULL, NULL, deadline);
-	}
-	w->socket = (uint16_t)socket;
 	pk_count(w, PK_STAT_entered);
 	switch (ops->enter(&m->queue, w, deadline)) {
 	case PK_TIMED_OUT:
@@ -57,6 +42,62 @@ static PK_NOINLINE int wait_turn(struct pk_mutex *m, const struct pk_deadline *d
 	ret = pk_word_wait(m, ops, w, deadline);
 	leave(m, ops, w, !ret);
 	return ret;
+}
+
+/* A signal handler has to wait in the middle of its thread's wait. It does not
+ * queue, as it may want the very mutex, and lets those pass who are behind the
+ * sleeper: one of them may hold what it wants. (POSIX forbids such handlers;
+ * glibc does not mind them.) */
+static PK_COLD int wait_in_handler(struct pk_mutex *m, struct pk_waiter *outer, const struct pk_deadline *deadline)
+{
+	uint32_t seen = pk_load_relaxed(&outer->status);
+
+	/* Only a sleeper: awake, it may be in the middle of shuffling. */
+	if (pk_state(seen) == PK_PARKED)
+		pk_cas_release(&outer->status, &seen, pk_in_state(seen, PK_ABANDONED));
+	return pk_word_wait(m, NULL, NULL, deadline);
+}
+
+/* Wait for the word in the way that there is. 0 or ETIMEDOUT. */
+static PK_NOINLINE int wait_turn(struct pk_mutex *m, const struct pk_deadline *deadline)
+{
+	const struct pk_admit_ops *ops = pk_load_acquire(&pk_admit);
+	struct pk_record *r = ops ? pk_thread_record() : NULL;
+	unsigned socket;
+	struct pk_waiter *w;
+	int ret;
+
+	if (!r)
+		return pk_word_wait(m, NULL, NULL, deadline);
+	if (pk_unlikely(pk_self.waits != NULL))
+		return wait_in_handler(m, pk_self.waits, deadline);
+	socket = pk_socket_here(r->index);
+	/* No queue: the head is at the word at once, and can as well be us. */
+	if (pk_load_relaxed(&m->queue.tail) && !pk_spin_room(socket) && pk_word_steal(m)) {
+		pk_count_in(r, PK_STAT_stolen);
+		return 0;
+	}
+	w = pk_waiter_take(r);
+	if (!w) {
+		pk_count_in(r, PK_STAT_bypassed);
+		return pk_word_wait(m, NULL, NULL, deadline);
+	}
+	w->socket = (uint16_t)socket;
+	w->queue = NULL;
+	pk_store_relaxed(&pk_self.waits, w);
+	ret = wait_queued(m, ops, w, deadline);
+	pk_store_relaxed(&pk_self.waits, NULL);
+	return ret;
+}
+
+void pk_mutex_waiter_gone(struct pk_waiter *w)
+{
+	const struct pk_admit_ops *ops = pk_load_acquire(&pk_admit);
+	struct pk_queue *q = w->queue;
+
+	pk_spin_end(w);
+	if (!pk_waiter_abandon(w) && pk_state(pk_load_relaxed(&w->status)) == PK_HEAD && q)
+		ops->leave(q, w, NULL);
 }
 
 /* The thread has a tid, and the kind is one that we serve. If not, begin() gives
@@ -146,7 +187,7 @@ int pk_mutex_lock_slow(pthread_mutex_t *mutex)
 int pk_mutex_clocklock(pthread_mutex_t *mutex, clockid_t clock, const struct timespec *abstime)
 {
 	struct pk_mutex *m = pk_mutex_of(mutex);
-	struct pk_deadline deadline = { abstime, clock };
+	struct pk_deadline deadline = {abstime, clock};
 	uint64_t kind = pk_load_relaxed(&m->kind);
 
 	if (clock != CLOCK_REALTIME && clock != CLOCK_MONOTONIC)
@@ -159,7 +200,7 @@ int pk_mutex_clocklock(pthread_mutex_t *mutex, clockid_t clock, const struct tim
 int pk_mutex_timedlock(pthread_mutex_t *mutex, const struct timespec *abstime)
 {
 	struct pk_mutex *m = pk_mutex_of(mutex);
-	struct pk_deadline deadline = { abstime, CLOCK_REALTIME };
+	struct pk_deadline deadline = {abstime, CLOCK_REALTIME};
 	uint64_t kind = pk_load_relaxed(&m->kind);
 
 	if (!is_ours(kind, pk_self.tid) && !begin(kind))

@@ -44,6 +44,9 @@ int pk_mutex_trylock_slow(pthread_mutex_t *mutex);
 int pk_mutex_unlock_slow(pthread_mutex_t *mutex);
 int pk_mutex_wake(struct pk_mutex *m); /* returns 0 */
 
+/* The thread that waits with that node is no more. */
+void pk_mutex_waiter_gone(struct pk_waiter *w);
+
 /* Take the word if it is free. Acquire pairs with the release in unlock. */
 PK_INLINE bool pk_mutex_take(struct pk_mutex *m)
 {

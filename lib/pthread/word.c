@@ -21,10 +21,9 @@
 #include "pthread/word.h"
 
 #include <errno.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "base/await.h"
+#include "rt/clock.h"
 #include "rt/config.h"
 #include "rt/spin.h"
 
@@ -44,20 +43,11 @@ struct turn {
 	uint64_t since;	     /* when the head first looked at the clock, or 0 */
 };
 
-static uint64_t now_us(void)
-{
-	struct timespec t;
-
-	/* Not libc's function: a program may interpose it, and lock in it. */
-	pk_arch_syscall(SYS_clock_gettime, CLOCK_MONOTONIC, (long)&t, 0, 0, 0, 0);
-	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
-}
-
 /* Overtaken for too long? A head that sleeps is woken by an unlock, so whenever it gets here again it has been
  * overtaken once more: no timer is needed. */
 static void lose_patience(struct turn *t)
 {
-	uint64_t now = now_us();
+	uint64_t now = pk_clock_us();
 
 	t->since = t->since ? t->since : now;
 	if (now - t->since < (uint64_t)pk_config.patience || (pk_load_relaxed(&t->m->kind) & PK_FLAG_QUEUE))
@@ -108,7 +98,7 @@ int pk_word_wait(struct pk_mutex *m, const struct pk_admit_ops *ops, struct pk_w
 
 bool pk_word_steal(struct pk_mutex *m)
 {
-	struct turn t = { m, NULL, NULL, 1, 0 };
+	struct turn t = {m, NULL, NULL, 1, 0};
 	bool taken;
 
 	if (pk_load_relaxed(&m->kind) & (PK_FLAG_QUEUE | PK_FLAG_SPINNER) ||

@@ -32,7 +32,8 @@ enum {
 
 static struct pk_record first_chunk[FIRST_CHUNK];
 static struct pk_record *chunks[CHUNKS] = {first_chunk};
-static uint32_t used; /* records ever taken */
+static uint32_t used;  /* records ever taken, and */
+static uint32_t first; /* those of them that were a forking ancestor's */
 static uint64_t free_list;
 
 uint32_t pk_incarnation;
@@ -164,9 +165,9 @@ void pk_incarnation_next(void)
 	pk_incarnation = forks << 22 | ((uint32_t)pid & 0x3fffff);
 }
 
-void pk_arena_fork_child(void)
+void pk_arena_fork_child(const struct pk_record *own)
 {
-	used = 0;
+	used = first = own ? own->index + 1 : 0;
 	free_list = 0;
 }
 
@@ -175,7 +176,7 @@ uint64_t pk_stat_sum(int which)
 	uint32_t n = pk_load_acquire(&used); /* O3 */
 	uint64_t sum = 0;
 
-	for (uint32_t i = 0; i < n; i++)
+	for (uint32_t i = first; i < n; i++)
 		sum += pk_load_relaxed(&record_at(i)->stat[which]);
 	return sum;
 }

@@ -34,21 +34,36 @@ enum {
 
 enum { PK_RECORD_NODES = 4 };
 
-/* The state of a waiter; who changes it is in admit/list.h. */
-enum pk_status {
+/* The state of a waiter, in the low bits of its status; who changes it is in
+ * admit/list.h. The bits above count the uses of the node, so that what is meant
+ * for one wait does not reach a later one. */
+enum pk_state {
 	PK_WAITING,   /* spins, and will park when its budget is spent */
 	PK_SPINNING,  /* has been granted another budget */
 	PK_PARKED,    /* sleeps on its status, or is about to */
 	PK_HEAD,      /* is the head of the queue */
-	PK_ABANDONED, /* timed out; linked until somebody passes the node */
+	PK_ABANDONED, /* gave up; linked until somebody passes the node */
 	PK_ORPHAN,    /* its queue is another process's: fork happened */
+	PK_STATE_MASK = 7,
 };
 
+PK_INLINE enum pk_state pk_state(uint32_t status)
+{
+	return (enum pk_state)(status & PK_STATE_MASK);
+}
+
+/* The same use of a node in another state. */
+PK_INLINE uint32_t pk_in_state(uint32_t status, enum pk_state state)
+{
+	return (status & ~(uint32_t)PK_STATE_MASK) | state;
+}
+
+struct pk_queue;
 struct pk_record;
 
 struct pk_waiter {
 	/* Polled by the waiter; written by it and by who passes or rouses it.
-	 * The futex word that it parks on. Values: enum pk_status. */
+	 * The futex word that it parks on: enum pk_state and a count of uses. */
 	uint32_t status;
 	uint32_t busy;
 	struct pk_waiter *next; /* written once by the successor, or shuffled */
@@ -57,7 +72,7 @@ struct pk_waiter {
 	uint32_t batch;
 	uint32_t shuffler;
 	/* Constant while the node is in a queue. */
-	const void *queue; /* which: a copied lock's tail names strangers */
+	struct pk_queue *queue; /* which: a copied lock's tail names strangers */
 	uint32_t id;
 	uint16_t socket;
 	bool spins; /* its thread has a place among the spinners */
@@ -77,12 +92,28 @@ struct pk_record *pk_record_take(void);
 /* Give a record back. Nodes of it may still be linked in queues. */
 void pk_record_give(struct pk_record *record);
 
-/* After fork, in the child: all records are free, all nodes are ghosts. */
-void pk_arena_fork_child(void);
+/* After fork, in the child: all nodes are ghosts. `own`: the calling thread's
+ * record, or null; it is not given out again, since the fork may have come from a
+ * signal handler in the middle of its use. */
+void pk_arena_fork_child(const struct pk_record *own);
 
 /* A node that is not busy, made busy, or null. Safe against a signal handler
  * of the same thread that does the same. */
 struct pk_waiter *pk_waiter_take(struct pk_record *record);
+
+/* Give up the place of a node in its queue. False if it is no place any more: it
+ * has been made the head, orphaned, or given up before. Release: the waiter's last
+ * use of the node; pairs with the acquire of who passes it. */
+PK_INLINE bool pk_waiter_abandon(struct pk_waiter *w)
+{
+	uint32_t seen = pk_load_relaxed(&w->status);
+
+	do {
+		if (pk_state(seen) >= PK_HEAD)
+			return false;
+	} while (!pk_cas_release(&w->status, &seen, pk_in_state(seen, PK_ABANDONED)));
+	return true;
+}
 
 /* The last access to a node by somebody else than its thread. Release: what was
  * read of the node is read before its thread uses it again; pairs with the

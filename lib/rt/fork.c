@@ -18,8 +18,8 @@
 static void child(void)
 {
 	pk_incarnation_next();
+	pk_arena_fork_child(pk_self.record);
 	pk_thread_fork_child();
-	pk_arena_fork_child();
 	pk_spin_fork_child();
 }
 

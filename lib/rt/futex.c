@@ -9,6 +9,7 @@
 #include <sys/syscall.h>
 
 #include "base/arch/arch.h"
+#include "rt/clock.h"
 
 int pk_futex_wait(const void *word, uint32_t expected, const struct pk_deadline *deadline)
 {
@@ -31,11 +32,12 @@ int pk_futex_wait(const void *word, uint32_t expected, const struct pk_deadline 
 	case 0:	      /* woken, or a late wake-up meant for somebody before us */
 	case -EAGAIN: /* *word was not as expected */
 	case -EINTR:  /* a signal handler ran */
+		return 0;
 	default:
 		/* EFAULT, EINVAL, ENOSYS, or EPERM by a seccomp filter: nothing
 		 * that waiting can mend. The caller's loop becomes a spin with
 		 * a system call in it, which is slow but stays correct. */
-		return 0;
+		return deadline && pk_clock_passed(deadline->clock, abstime) ? ETIMEDOUT : 0;
 	}
 }
 
@@ -48,8 +50,10 @@ int pk_futex_wake(const void *word, int n)
 	return ret < 0 ? 0 : (int)ret;
 }
 
-bool pk_futex_move(const void *from, const void *to)
+bool pk_futex_move(const void *from, uint32_t expected, const void *to)
 {
-	/* Wakes 0, moves 1 at most. ENOSYS, EPERM: refused by a filter. */
-	return pk_arch_syscall(SYS_futex, (long)from, FUTEX_REQUEUE | FUTEX_PRIVATE_FLAG, 0, 1, (long)to, 0) >= 0;
+	/* Wakes 0, moves 1 at most. EAGAIN: *from is not as expected. ENOSYS,
+	 * EPERM: refused by a filter. */
+	return pk_arch_syscall(SYS_futex, (long)from, FUTEX_CMP_REQUEUE | FUTEX_PRIVATE_FLAG, 0, 1, (long)to,
+			       (long)expected) >= 0;
 }

@@ -26,8 +26,8 @@ int pk_futex_wait(const void *word, uint32_t expected, const struct pk_deadline 
  * exist any more. Returns how many were woken. */
 int pk_futex_wake(const void *word, int n);
 
-/* Have the thread that sleeps on `from` sleep on `to` instead. False if the
- * kernel does not do it: it has to be woken then. */
-bool pk_futex_move(const void *from, const void *to);
+/* Have the thread that sleeps on `from`, if there is one, sleep on `to` instead,
+ * provided that *from == expected. False if it is not, or the kernel refuses. */
+bool pk_futex_move(const void *from, uint32_t expected, const void *to);
 
 #endif

@@ -39,9 +39,14 @@ static void resolve(void)
 	pk_store_release(&resolved, 1);
 }
 
+bool pk_real_ready(void)
+{
+	return pk_likely(pk_load_acquire(&resolved));
+}
+
 const struct pk_real *pk_real(void)
 {
-	if (pk_unlikely(!pk_load_acquire(&resolved)))
+	if (!pk_real_ready())
 		resolve();
 	return &table;
 }

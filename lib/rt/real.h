@@ -5,6 +5,7 @@
 #define PK_REAL_H
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <time.h>
 
 struct pk_real {
@@ -16,5 +17,8 @@ struct pk_real {
 /* The table. The constructor fills it, so that no lock path has to call dlsym; a
  * call that is needed earlier still does it then. */
 const struct pk_real *pk_real(void);
+
+/* Whether that needs no looking up any more. */
+bool pk_real_ready(void);
 
 #endif

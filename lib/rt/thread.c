@@ -22,6 +22,7 @@ __thread struct pk_thread pk_self __attribute__((tls_model("initial-exec"), visi
 static pthread_key_t key;
 static bool usable;  /* the key is there */
 static bool forward; /* PARKADE_POLICY=glibc */
+static void (*wait_gone)(struct pk_waiter *w);
 
 static void thread_exit(void *value)
 {
@@ -31,12 +32,17 @@ static void thread_exit(void *value)
 	/* Destructors of other keys may still lock: without a record. */
 	pk_self.exiting = true;
 	pk_self.record = NULL;
+	if (pk_self.waits) {
+		wait_gone(pk_self.waits);
+		pk_self.waits = NULL;
+	}
 	if (r)
 		pk_record_give(r);
 }
 
-void pk_thread_setup(void)
+void pk_thread_setup(void (*gone)(struct pk_waiter *w))
 {
+	wait_gone = gone;
 	if (pthread_key_create(&key, thread_exit))
 		return;
 	pk_store_release(&usable, key < KEYS_IN_THREAD);
@@ -48,16 +54,27 @@ void pk_thread_forward(void)
 	pk_self.tid = 0;
 }
 
-static int gettid_here(void)
+/* The thread's ID as glibc has it. It is asked for by locking a mutex: without a
+ * system call, which a sandbox may have forbidden by now, and right even where
+ * glibc's idea is its own (in the child of vfork, which is the parent's thread in
+ * our eyes, too). */
+static int tid_of_glibc(void)
 {
-	return (int)pk_arch_syscall(SYS_gettid, 0, 0, 0, 0, 0, 0);
+	pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+	int tid;
+
+	pk_real()->pthread_mutex_lock(&mutex);
+	tid = mutex.__data.__owner;
+	pk_real()->pthread_mutex_unlock(&mutex);
+	return tid;
 }
 
 bool pk_thread_start(void)
 {
 	if (pk_load_relaxed(&forward))
 		return false;
-	pk_self.tid = gettid_here();
+	/* Before the constructor nothing is looked up, and nothing forbidden. */
+	pk_self.tid = pk_real_ready() ? tid_of_glibc() : (int)pk_arch_syscall(SYS_gettid, 0, 0, 0, 0, 0, 0);
 	return true;
 }
 
@@ -72,9 +89,14 @@ struct pk_record *pk_thread_record(void)
 	r = pk_record_take();
 	if (!r)
 		return NULL;
+	/* A signal handler in between has brought one. */
+	if (pk_unlikely(pk_self.record != NULL)) {
+		pk_record_give(r);
+		return pk_self.record;
+	}
+	pk_self.record = r;
 	/* Any value that is not null has the destructor called. */
 	pk_real()->pthread_setspecific(key, r);
-	pk_self.record = r;
 	return r;
 }
 
@@ -83,11 +105,15 @@ void pk_thread_fork_child(void)
 	struct pk_record *r = pk_self.record;
 
 	if (pk_self.tid)
-		pk_self.tid = gettid_here();
+		pk_self.tid = tid_of_glibc();
 	if (!r)
 		return;
-	for (unsigned i = 0; i < PK_RECORD_NODES; i++)
-		pk_store_relaxed(&r->node[i].status, PK_ORPHAN);
+	for (unsigned i = 0; i < PK_RECORD_NODES; i++) {
+		struct pk_waiter *w = &r->node[i];
+
+		pk_store_relaxed(&w->status, pk_in_state(pk_load_relaxed(&w->status), PK_ORPHAN));
+		w->spins = false;
+	}
 	pk_self.record = NULL;
 	pk_real()->pthread_setspecific(key, NULL);
 }

@@ -15,12 +15,17 @@ struct pk_thread {
 	int tid;
 	bool exiting; /* its record has been given back for good */
 	struct pk_record *record;
+	/* The node with which the thread waits, if it does. Seen by signal
+	 * handlers that lock, and at the exit of a thread that was cancelled
+	 * (asynchronously) or left by pthread_exit in the middle of it. */
+	struct pk_waiter *waits;
 };
 
 extern __thread struct pk_thread pk_self __attribute__((tls_model("initial-exec"), visibility("hidden")));
 
-/* Once, in the constructor. */
-void pk_thread_setup(void);
+/* Once, in the constructor. `gone`: takes a node out of its queue whose thread
+ * exits in the middle of its wait. */
+void pk_thread_setup(void (*gone)(struct pk_waiter *w));
 
 /* From now on no thread starts: every call goes to glibc's function. */
 void pk_thread_forward(void);

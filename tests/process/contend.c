@@ -92,7 +92,7 @@ static void state_rlimit(void)
 static void filter(const int *calls, size_t count, unsigned int listed, unsigned int others)
 {
 	struct sock_filter code[2 * 64 + 2] = {
-	    BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
 	};
 	size_t n = 1;
 	for (size_t i = 0; i < count; i++) {
@@ -110,17 +110,33 @@ static void filter(const int *calls, size_t count, unsigned int listed, unsigned
 /* What a library may like to ask the machine about itself, and a sandbox likes to forbid. */
 static const int curious[] = {
 #ifdef SYS_open
-    SYS_open,
-    SYS_stat,
-    SYS_access,
-    SYS_readlink,
-    SYS_getdents,
+	SYS_open,
+	SYS_stat,
+	SYS_access,
+	SYS_readlink,
+	SYS_getdents,
 #endif
-    SYS_openat,       SYS_openat2,       SYS_newfstatat,    SYS_statx,         SYS_faccessat,
-    SYS_faccessat2,   SYS_readlinkat,    SYS_getdents64,    SYS_read,          SYS_pread64,
-    SYS_set_mempolicy, SYS_get_mempolicy, SYS_mbind,        SYS_move_pages,    SYS_sched_getaffinity,
-    SYS_membarrier,   SYS_getcpu,        SYS_prctl,         SYS_sysinfo,       SYS_uname,
-    SYS_getrandom,    SYS_prlimit64,     SYS_madvise,
+	SYS_openat,
+	SYS_newfstatat,
+	SYS_statx,
+	SYS_faccessat,
+	SYS_readlinkat,
+	SYS_getdents64,
+	SYS_read,
+	SYS_pread64,
+	SYS_set_mempolicy,
+	SYS_get_mempolicy,
+	SYS_mbind,
+	SYS_move_pages,
+	SYS_sched_getaffinity,
+	SYS_membarrier,
+	SYS_getcpu,
+	SYS_prctl,
+	SYS_sysinfo,
+	SYS_uname,
+	SYS_getrandom,
+	SYS_prlimit64,
+	SYS_madvise,
 };
 
 static void state_eperm(void)
@@ -131,10 +147,18 @@ static void state_eperm(void)
 /* What hardened services are killed for. */
 static const int deadly[] = {
 #ifdef SYS_open
-    SYS_open,
+	SYS_open,
 #endif
-    SYS_openat, SYS_set_mempolicy, SYS_get_mempolicy, SYS_mbind, SYS_move_pages, SYS_sched_getaffinity,
-    SYS_sched_setaffinity, SYS_prlimit64, SYS_membarrier, SYS_getcpu,
+	SYS_openat,
+	SYS_set_mempolicy,
+	SYS_get_mempolicy,
+	SYS_mbind,
+	SYS_move_pages,
+	SYS_sched_getaffinity,
+	SYS_sched_setaffinity,
+	SYS_prlimit64,
+	SYS_membarrier,
+	SYS_getcpu,
 };
 
 static void state_kill(void)
@@ -144,8 +168,8 @@ static void state_kill(void)
 
 /* What this very program needs on glibc; the rest of the system does not exist. */
 static const int needed[] = {
-    SYS_futex, SYS_sched_yield, SYS_write,  SYS_exit,    SYS_exit_group,     SYS_munmap, SYS_madvise,
-    SYS_gettid, SYS_getpid, SYS_tgkill, SYS_rt_sigprocmask, SYS_rt_sigreturn, SYS_restart_syscall, SYS_lseek,
+	SYS_futex,  SYS_sched_yield, SYS_write,	 SYS_exit,	     SYS_exit_group,   SYS_munmap,	    SYS_madvise,
+	SYS_gettid, SYS_getpid,	     SYS_tgkill, SYS_rt_sigprocmask, SYS_rt_sigreturn, SYS_restart_syscall, SYS_lseek,
 };
 
 static void state_only(void)
@@ -201,9 +225,9 @@ static const struct state {
 	void (*enter)(void);
 	int early; /* before the threads are made */
 } states[] = {
-    {"chroot", state_chroot, 1}, {"clearenv", state_clearenv, 1}, {"closed", state_closed, 1},
-    {"_exit", state_exit, 1},    {"fork", state_fork, 1},         {"rlimit", state_rlimit, 0},
-    {"eperm", state_eperm, 0},   {"kill", state_kill, 0},         {"only", state_only, 0},
+	{"chroot", state_chroot, 1}, {"clearenv", state_clearenv, 1}, {"closed", state_closed, 1},
+	{"_exit", state_exit, 1},    {"fork", state_fork, 1},	      {"rlimit", state_rlimit, 0},
+	{"eperm", state_eperm, 0},   {"kill", state_kill, 0},	      {"only", state_only, 0},
 };
 
 static void enter_states(char **names, int early)

@@ -79,7 +79,8 @@ static void before_constructors(int argc, char **argv, char **envp)
 	contend(2000);
 }
 
-__attribute__((section(".preinit_array"), used)) static void (*const preinit)(int, char **, char **) = before_constructors;
+typedef void initialiser(int, char **, char **);
+__attribute__((section(".preinit_array"), used)) static initialiser *const preinit = before_constructors;
 
 int main(void)
 {

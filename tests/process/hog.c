@@ -5,8 +5,8 @@
  *
  * The hog lets the mutex go for the few instructions between an unlock and the next lock, so a waiter that has to
  * be woken first comes too late nearly every time: without a bound on overtaking the others starve.  Prints how
- * often one of them was overtaken at most, while it waited once.  That says more than the time: it does not grow when the
- * whole process has to wait for a CPU.
+ * often one of them was overtaken at most, while it waited once.  That says more than the time: it does not grow when
+ * the whole process has to wait for a CPU.
  */
 #include <pthread.h>
 #include <sched.h>

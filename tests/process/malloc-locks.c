@@ -70,10 +70,10 @@ static void allocator_unlock(void)
 
 static unsigned int class_of(size_t size)
 {
-	unsigned int class = 5;
-	while (((size_t)1 << class) < size)
-		class++;
-	return class;
+	unsigned int bits = 5;
+	while (((size_t)1 << bits) < size)
+		bits++;
+	return bits;
 }
 
 static void *carve(size_t bytes)

@@ -26,7 +26,7 @@ typedef void measured(pthread_mutex_t *mutex, long n);
 	LOOP(kind##_trylock, (void)(pthread_mutex_trylock(mutex), pthread_mutex_unlock(mutex)))
 
 measured empty, NORMAL_lock, NORMAL_trylock, RECURSIVE_lock, RECURSIVE_trylock, ERRORCHECK_lock, ERRORCHECK_trylock,
-    ADAPTIVE_lock, ADAPTIVE_trylock;
+	ADAPTIVE_lock, ADAPTIVE_trylock;
 LOOP(empty, (void)0)
 KIND(NORMAL)
 KIND(RECURSIVE)
@@ -37,10 +37,10 @@ static const struct kind {
 	int type;
 	measured *lock, *trylock;
 } kinds[] = {
-    {PTHREAD_MUTEX_NORMAL, NORMAL_lock, NORMAL_trylock},
-    {PTHREAD_MUTEX_RECURSIVE, RECURSIVE_lock, RECURSIVE_trylock},
-    {PTHREAD_MUTEX_ERRORCHECK, ERRORCHECK_lock, ERRORCHECK_trylock},
-    {PTHREAD_MUTEX_ADAPTIVE_NP, ADAPTIVE_lock, ADAPTIVE_trylock},
+	{PTHREAD_MUTEX_NORMAL, NORMAL_lock, NORMAL_trylock},
+	{PTHREAD_MUTEX_RECURSIVE, RECURSIVE_lock, RECURSIVE_trylock},
+	{PTHREAD_MUTEX_ERRORCHECK, ERRORCHECK_lock, ERRORCHECK_trylock},
+	{PTHREAD_MUTEX_ADAPTIVE_NP, ADAPTIVE_lock, ADAPTIVE_trylock},
 };
 
 static void *sleep_on(void *unused)

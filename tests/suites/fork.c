@@ -18,7 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { MUTEXES = 4, GENERATIONS = 3, CHILD_SECONDS = 60 };
+enum { MUTEXES = 4, GENERATIONS = 3, CHILD_SECONDS = 120 };
 
 /* A case forks no more once it has taken so long (huge spin budgets on few CPUs), but always goes all the way down. */
 enum { CASE_MS = 1500 };

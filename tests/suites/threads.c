@@ -38,7 +38,7 @@ static void hall_pass(uint32_t luck)
 
 /* ---- 100,000 short threads ---- */
 
-enum { SHORT_THREADS = 100000, WAVE = 16, SMALL_STACK = 64 * 1024, PASSES = 4 };
+enum { SHORT_THREADS = 100000, WAVE = 16, WARM = 10 * WAVE, SMALL_STACK = 64 * 1024, PASSES = 4 };
 
 /* Below one cache line for each thread after the warm-up, above what the allocator and the kernel do alone. */
 enum { GROWTH_KIB = 512 };
@@ -81,8 +81,8 @@ static int no_growth(void *(*life)(void *), int lives, uint64_t ms)
     pthread_t wave[WAVE];
 
     mallopt(M_ARENA_MAX, 1); /* the allocator's own growth is not the question */
-    for (n = 0; n < lives && now_ns() - start < limit; n += WAVE) {
-        if (!before.mapped && (n >= lives / 5 || now_ns() - start > limit / 5)) {
+    for (n = 0; n < 2 * WARM || (n < lives && now_ns() - start < limit); n += WAVE) {
+        if (!before.mapped && (n >= lives / 5 || (n >= WARM && now_ns() - start > limit / 5))) {
             before = memory_now();
             warm = n;
         }

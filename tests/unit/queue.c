@@ -28,7 +28,7 @@ static void line_up(const char *sockets)
 	for (int i = 0; i < count; i++) {
 		struct pk_waiter *w = node[i] = pk_waiter_take(pk_record_take());
 
-		memset(&w->status, 0, sizeof(w->status));
+		w->status = PK_WAITING;
 		w->next = NULL;
 		w->hint = NULL;
 		w->batch = 0;
@@ -109,7 +109,7 @@ START_TEST(resumes)
 	pk_shfl.leave(&queue, node[0], NULL);
 	pk_shfl.leave(&queue, node[2], NULL);
 	pk_shfl.leave(&queue, node[4], NULL);
-	ck_assert_uint_eq(node[5]->status, PK_HEAD);
+	ck_assert_uint_eq(pk_state(node[5]->status), PK_HEAD);
 	pk_shfl.tend(&queue, node[5], &word);
 	ck_assert_str_eq(order(5), "5 7 1 3 6 8");
 	ck_assert_int_eq(shuffler(), 7);
@@ -179,7 +179,7 @@ START_TEST(pass_skips)
 	line_up("ABAB");
 	node[1]->status = node[2]->status = PK_ABANDONED;
 	pk_mcs.leave(&queue, node[0], NULL);
-	ck_assert_uint_eq(node[3]->status, PK_HEAD);
+	ck_assert_uint_eq(pk_state(node[3]->status), PK_HEAD);
 	for (int i = 0; i < count; i++)
 		ck_assert_uint_eq(node[i]->busy, i == 3);
 	ck_assert_uint_eq(queue.tail, pk_waiter_name(node[3]));
@@ -233,6 +233,11 @@ START_TEST(strangers)
 	pk_shfl.leave(&copy, w, NULL);
 	ck_assert_uint_eq(copy.tail, 0);
 
+	/* The copy names the very node that joins. */
+	copy.tail = pk_waiter_name(w);
+	ck_assert_int_eq(pk_shfl.enter(&copy, w, NULL), PK_IS_HEAD);
+	ck_assert_ptr_null(w->next);
+
 	pk_incarnation_next();
 	w = pk_waiter_take(pk_record_take());
 	ck_assert_int_eq(pk_shfl.enter(&queue, w, NULL), PK_IS_HEAD);
@@ -250,7 +255,7 @@ START_TEST(times_out)
 	line_up("A");
 	w = pk_waiter_take(pk_record_take());
 	ck_assert_int_eq(pk_shfl.enter(&queue, w, &deadline), PK_TIMED_OUT);
-	ck_assert_uint_eq(w->status, PK_ABANDONED);
+	ck_assert_uint_eq(pk_state(w->status), PK_ABANDONED);
 	ck_assert_uint_eq(w->busy, 1);
 	pk_shfl.leave(&queue, node[0], NULL);
 	ck_assert_uint_eq(w->busy, 0);

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* SPDX-FileCopyrightText: 2026 The parkade authors */
+/* The time. glibc's own clock_gettime, which makes no system call where the kernel
+ * offers the vDSO, and never the one that a program may put before it. */
+#ifndef PK_CLOCK_H
+#define PK_CLOCK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <time.h>
+
+/* CLOCK_MONOTONIC in microseconds; 0 if it cannot be read. */
+uint64_t pk_clock_us(void);
+
+/* Whether that time has passed; so if the clock cannot be read. */
+bool pk_clock_passed(clockid_t clock, const struct timespec *abstime);
+
+#endif
