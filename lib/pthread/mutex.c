@@ -40,7 +40,8 @@ static int wait_queued(struct pk_mutex *m, const struct pk_admit_ops *ops, struc
 		break;
 	}
 	ret = pk_word_wait(m, ops, w, deadline);
-	leave(m, ops, w, !ret);
+	if (pk_likely(pk_waiter_is_head(w)))
+		leave(m, ops, w, !ret);
 	return ret;
 }
 
@@ -48,13 +49,18 @@ static int wait_queued(struct pk_mutex *m, const struct pk_admit_ops *ops, struc
  * queue, as it may want the very mutex, and lets those pass who are behind the
  * sleeper: one of them may hold what it wants. (POSIX forbids such handlers;
  * glibc does not mind them.) */
-static PK_COLD int wait_in_handler(struct pk_mutex *m, struct pk_waiter *outer, const struct pk_deadline *deadline)
+static PK_COLD int wait_in_handler(struct pk_mutex *m, const struct pk_admit_ops *ops, struct pk_waiter *outer,
+				   const struct pk_deadline *deadline)
 {
 	uint32_t seen = pk_load_relaxed(&outer->status);
 
 	/* Only a sleeper: awake, it may be in the middle of shuffling. */
-	if (pk_state(seen) == PK_PARKED)
+	if (pk_state(seen) == PK_PARKED) {
 		pk_cas_release(&outer->status, &seen, pk_in_state(seen, PK_ABANDONED));
+	} else if (pk_load_relaxed(&pk_self.sleeps_as_head) && pk_waiter_is_head(outer)) {
+		pk_store_relaxed(&outer->status, pk_in_state(seen, PK_ABANDONED));
+		ops->leave(outer->queue, outer, NULL);
+	}
 	return pk_word_wait(m, NULL, NULL, deadline);
 }
 
@@ -70,7 +76,7 @@ static PK_NOINLINE int wait_turn(struct pk_mutex *m, const struct pk_deadline *d
 	if (!r)
 		return pk_word_wait(m, NULL, NULL, deadline);
 	if (pk_unlikely(pk_self.waits != NULL))
-		return wait_in_handler(m, pk_self.waits, deadline);
+		return wait_in_handler(m, ops, pk_self.waits, deadline);
 	socket = pk_socket_here(r->index);
 	/* No queue: the head is at the word at once, and can as well be us. */
 	if (pk_load_relaxed(&m->queue.tail) && !pk_spin_room(socket) && pk_word_steal(m)) {
@@ -96,7 +102,7 @@ void pk_mutex_waiter_gone(struct pk_waiter *w)
 	struct pk_queue *q = w->queue;
 
 	pk_spin_end(w);
-	if (!pk_waiter_abandon(w) && pk_state(pk_load_relaxed(&w->status)) == PK_HEAD && q)
+	if (!pk_waiter_abandon(w) && pk_waiter_is_head(w) && q)
 		ops->leave(q, w, NULL);
 }
 

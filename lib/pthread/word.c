@@ -26,6 +26,7 @@
 #include "rt/clock.h"
 #include "rt/config.h"
 #include "rt/spin.h"
+#include "rt/thread.h"
 
 enum {
 	/* The head looks after the queue at the start of a spin, and then every
@@ -79,6 +80,7 @@ int pk_word_wait(struct pk_mutex *m, const struct pk_admit_ops *ops, struct pk_w
 		 const struct pk_deadline *deadline)
 {
 	struct turn t = {m, ops, w, w && w->slept ? 2 : 1, 0};
+	int late;
 
 	while (!spin(&t)) {
 		int seen = pk_load_relaxed(&m->lock);
@@ -89,9 +91,14 @@ int pk_word_wait(struct pk_mutex *m, const struct pk_admit_ops *ops, struct pk_w
 			lose_patience(&t);
 			pk_count(w, PK_STAT_slept);
 		}
-		if (pk_futex_wait(&m->lock, 2, deadline))
-			return ETIMEDOUT;
+		pk_store_relaxed(&pk_self.sleeps_as_head, w != NULL);
+		late = pk_futex_wait(&m->lock, 2, deadline);
+		pk_store_relaxed(&pk_self.sleeps_as_head, false);
+		if (late)
+			return late;
 		t.take = 2;
+		if (w && !pk_waiter_is_head(w))
+			t.w = w = NULL; /* a signal handler gave the place up */
 	}
 	return 0;
 }

@@ -115,6 +115,11 @@ PK_INLINE bool pk_waiter_abandon(struct pk_waiter *w)
 	return true;
 }
 
+PK_INLINE bool pk_waiter_is_head(const struct pk_waiter *w)
+{
+	return pk_state(pk_load_relaxed(&w->status)) == PK_HEAD;
+}
+
 /* The last access to a node by somebody else than its thread. Release: what was
  * read of the node is read before its thread uses it again; pairs with the
  * acquire in pk_waiter_take(). */

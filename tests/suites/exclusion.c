@@ -148,6 +148,8 @@ static void crowd(int type, int threads, int mutexes, unsigned ms)
         ck_assert_uint_gt(atomic_load(&f.timeouts), 0);
         ck_assert_int_ne(suite_entered(), 0); /* under a queue's policy, the queue was used */
     }
+    if (threads == CROWD && suite_shuffles())
+        ck_assert_int_gt(suite_counter("shuffled"), 0);
     free(f.g);
 }
 

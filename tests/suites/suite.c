@@ -54,15 +54,27 @@ bool suite_served(void)
     return policy && strcmp(policy, "glibc") != 0;
 }
 
-int64_t suite_entered(void)
+int64_t suite_counter(const char *name)
 {
     int (*stat)(const char *, uint64_t *) = (int (*)(const char *, uint64_t *))dlsym(RTLD_DEFAULT, "parkade_stat");
     const char *policy = bound_policy();
     uint64_t value;
 
-    if (!stat || !suite_served() || strcmp(policy, "word") == 0 || stat("entered", &value))
+    if (!stat || !suite_served() || strcmp(policy, "word") == 0 || stat(name, &value))
         return -1;
     return (int64_t)value;
+}
+
+int64_t suite_entered(void)
+{
+    return suite_counter("entered");
+}
+
+bool suite_shuffles(void)
+{
+    const char *topology = getenv("PARKADE_TOPOLOGY"), *policy = bound_policy();
+
+    return topology && strstr(topology, "@thread") && policy && strcmp(policy, "shfl") == 0;
 }
 
 /* A suite that silently tested glibc would pass: where a preload is asked for, it must be bound, with that policy. */

@@ -33,8 +33,11 @@ int suite_run(Suite *s);
 /* True if the library is there; and if it does the locking itself (policy glibc does not). */
 bool suite_preloaded(void);
 bool suite_served(void);
-/* How often a thread has entered the library's queue in this process; -1 where there is no queue to enter. */
-int64_t suite_entered(void);
+/* A counter of the library's queue in this process; -1 where there is no queue. */
+int64_t suite_counter(const char *name);
+int64_t suite_entered(void); /* how often a thread has entered it */
+/* True if the cell's topology and policy make waiters of several sockets meet in a queue that reorders them. */
+bool suite_shuffles(void);
 uint64_t suite_scale(uint64_t amount);
 /* One whole line on stdout, at once: what is printed outlives any kind of exit. */
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));

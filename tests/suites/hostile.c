@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* SPDX-FileCopyrightText: 2026 The parkade authors */
+/*
+ * Suite hostile: programs that POSIX forbids and glibc forgives.
+ *
+ * A sleeper in glibc's mutex is in nobody's way: a signal handler may lock what it likes meanwhile, and the thread
+ * may vanish. A queue has places, and these cases catch one that is kept by somebody who does not move.
+ */
+
+#include "suite.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+static pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER, other = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t *wanted_by_handler;
+static atomic_int in_handler;
+
+enum { ASLEEP_MS = 60 };
+
+/* Long enough for a thread that was just started, or signalled, to sleep. */
+static void let_sleep(void)
+{
+    sleep_us(ASLEEP_MS * 1000);
+}
+
+static void locking_handler(int sig)
+{
+    (void)sig;
+    atomic_store(&in_handler, 1);
+    MUST(pthread_mutex_lock(wanted_by_handler));
+    MUST(pthread_mutex_unlock(wanted_by_handler));
+}
+
+static void leaving_handler(int sig)
+{
+    (void)sig;
+    pthread_exit(NULL);
+}
+
+static void *lock_m(void *arg)
+{
+    pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, NULL);
+    MUST(pthread_mutex_lock(&m));
+    pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, NULL);
+    MUST(pthread_mutex_unlock(&m));
+    return arg;
+}
+
+static void *lock_other_then_m(void *arg)
+{
+    MUST(pthread_mutex_lock(&other));
+    lock_m(NULL);
+    MUST(pthread_mutex_unlock(&other));
+    return arg;
+}
+
+static pthread_t start(void *(*run)(void *))
+{
+    pthread_t t;
+
+    ck_assert_int_eq(pthread_create(&t, NULL, run, NULL), 0);
+    let_sleep();
+    return t;
+}
+
+static void on_signal(void (*handler)(int))
+{
+    struct sigaction action = {.sa_handler = handler};
+
+    ck_assert_int_eq(sigaction(SIGUSR1, &action, NULL), 0);
+}
+
+/* m is held here; a waiter before the victim, if wanted, so that the victim is not the head of the queue. */
+static pthread_t before;
+static bool has_before;
+
+static void hold(bool with_one_before)
+{
+    ck_assert_int_eq(pthread_mutex_lock(&m), 0);
+    has_before = with_one_before;
+    if (has_before)
+        before = start(lock_m);
+}
+
+static void release(void)
+{
+    ck_assert_int_eq(pthread_mutex_unlock(&m), 0);
+    if (has_before)
+        pthread_join(before, NULL);
+}
+
+static void interrupt(pthread_t victim)
+{
+    ck_assert_int_eq(pthread_kill(victim, SIGUSR1), 0);
+    while (!atomic_load(&in_handler))
+        sleep_us(1000);
+    let_sleep();
+}
+
+/* The handler locks the very mutex that its thread waits for. */
+START_TEST(handler_same_mutex)
+{
+    pthread_t victim, behind;
+
+    on_signal(locking_handler);
+    wanted_by_handler = &m;
+    hold(_i);
+    victim = start(lock_m);
+    behind = start(lock_m);
+    interrupt(victim);
+    release();
+    pthread_join(victim, NULL);
+    pthread_join(behind, NULL);
+    assert_no_complaint();
+}
+END_TEST
+
+/* The handler locks what is held by a thread that waits behind the one that it interrupts. */
+START_TEST(handler_other_mutex)
+{
+    pthread_t victim, behind;
+
+    on_signal(locking_handler);
+    wanted_by_handler = &other;
+    hold(_i);
+    victim = start(lock_m);
+    behind = start(lock_other_then_m);
+    interrupt(victim);
+    release();
+    pthread_join(victim, NULL);
+    pthread_join(behind, NULL);
+    assert_no_complaint();
+}
+END_TEST
+
+/* The waiter is cancelled (asynchronously) or leaves by pthread_exit from a handler: the others do not care, and the
+ * mutex is not held by the dead. */
+START_TEST(waiter_gone)
+{
+    bool cancelled = _i & 1;
+    pthread_t victim, behind;
+
+    on_signal(leaving_handler);
+    hold(_i & 2);
+    victim = start(lock_m);
+    behind = start(lock_m);
+    ck_assert_int_eq(cancelled ? pthread_cancel(victim) : pthread_kill(victim, SIGUSR1), 0);
+    pthread_join(victim, NULL);
+    release();
+    pthread_join(behind, NULL);
+    lock_m(NULL);
+    assert_no_complaint();
+}
+END_TEST
+
+/* A mutex is copied while it is held and queued upon. The copy is held, too, and works; so does the original. */
+START_TEST(copied)
+{
+    pthread_t first, second;
+
+    hold(false);
+    first = start(lock_m);
+    second = start(lock_m);
+    memcpy(&other, &m, sizeof(m));
+    release();
+    pthread_join(first, NULL);
+    pthread_join(second, NULL);
+    first = start(lock_other_then_m);
+    second = start(lock_other_then_m);
+    ck_assert_int_eq(pthread_mutex_unlock(&other), 0);
+    pthread_join(first, NULL);
+    pthread_join(second, NULL);
+    assert_no_complaint();
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_make("hostile");
+
+    SUITE_CASE_OF(s, handler_same_mutex, 20, 2);
+    SUITE_CASE_OF(s, handler_other_mutex, 20, 2);
+    SUITE_CASE_OF(s, waiter_gone, 20, 4);
+    SUITE_CASE(s, copied, 20);
+    return suite_run(s);
+}
