@@ -16,11 +16,12 @@
 #include "rt/spin.h"
 #include "rt/topology.h"
 
-/* The head has the word, or gave up. A flag that is set is its own or stale. */
+/* The head has the word, or gave up. A flag that makes others queue is its own or
+ * stale; with it goes one that a spinner left behind in another process (fork). */
 static void leave(struct pk_mutex *m, const struct pk_admit_ops *ops, struct pk_waiter *w, bool held)
 {
 	if (pk_unlikely(pk_load_relaxed(&m->kind) & PK_FLAG_QUEUE))
-		pk_and_relaxed(&m->kind, ~PK_FLAG_QUEUE);
+		pk_and_relaxed(&m->kind, ~(PK_FLAG_QUEUE | PK_FLAG_SPINNER));
 	ops->leave(&m->queue, w, held ? &m->lock : NULL);
 }
 

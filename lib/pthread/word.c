@@ -57,10 +57,9 @@ static void lose_patience(struct turn *t)
 	pk_count(t->w, PK_STAT_impatient);
 }
 
-/* Spin for the head's budget; true when the word has been taken. */
-static bool spin(struct turn *t)
+/* Spin for so many rounds; true when the word has been taken. */
+static bool spin(struct turn *t, unsigned budget)
 {
-	unsigned budget = pk_spin_head();
 
 	do {
 		int seen = pk_load_relaxed(&t->m->lock);
@@ -82,7 +81,7 @@ int pk_word_wait(struct pk_mutex *m, const struct pk_admit_ops *ops, struct pk_w
 	struct turn t = {m, ops, w, w && w->slept ? 2 : 1, 0};
 	int late;
 
-	while (!spin(&t)) {
+	while (!spin(&t, pk_spin_head())) {
 		int seen = pk_load_relaxed(&m->lock);
 
 		if (!seen || (seen == 1 && !pk_cas_relaxed(&m->lock, &seen, 2)))
@@ -111,7 +110,7 @@ bool pk_word_steal(struct pk_mutex *m)
 	if (pk_load_relaxed(&m->kind) & (PK_FLAG_QUEUE | PK_FLAG_SPINNER) ||
 	    pk_or_relaxed(&m->kind, PK_FLAG_SPINNER) & PK_FLAG_SPINNER)
 		return false;
-	taken = spin(&t);
+	taken = spin(&t, pk_spin_steal());
 	pk_and_relaxed(&m->kind, ~PK_FLAG_SPINNER);
 	return taken;
 }

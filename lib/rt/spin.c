@@ -35,6 +35,11 @@ unsigned pk_spin_head(void)
 	return (unsigned)pk_config.spin;
 }
 
+unsigned pk_spin_steal(void)
+{
+	return (unsigned)pk_config.spin / 3;
+}
+
 bool pk_spin_room(unsigned socket)
 {
 	return pk_load_relaxed(&sockets[socket].spinning) < sockets[socket].limit;

@@ -22,6 +22,11 @@ void pk_spin_fork_child(void);
 /* The budget of a head, in rounds of pk_spent(). */
 unsigned pk_spin_head(void);
 
+/* The budget of a thread that tries to steal the word before it queues: a third of
+ * the head's. Longer, and two threads hand a short critical section to and fro
+ * between their CPUs where one would run it ten times over (doc/DESIGN.md 6). */
+unsigned pk_spin_steal(void);
+
 /* Take a place among the spinners of w's socket, if there is room, for the
  * budget that is returned (0: no room). Its end is pk_spin_end(). */
 unsigned pk_spin_begin(struct pk_waiter *w);
