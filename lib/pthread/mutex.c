@@ -122,10 +122,10 @@ static PK_COLD bool begin(uint64_t kind)
 /* The way there for the functions that count: a call at their end costs the ways
  * past it nothing. */
 #define PK_BEGIN(name)                                                                                                 \
-	static PK_COLD int name##_begin(pthread_mutex_t *mutex)                                                        \
+	static PK_COLD int name##_begin(pthread_mutex_t *mutex, uint64_t kind)                                         \
 	{                                                                                                              \
-		if (begin(pk_load_relaxed(&pk_mutex_of(mutex)->kind)))                                                 \
-			return pk_mutex_##name##_slow(mutex);                                                          \
+		if (begin(kind))                                                                                       \
+			return pk_mutex_##name##_slow(mutex, kind, pk_self.tid);                                       \
 		return pk_real()->pthread_mutex_##name(mutex);                                                         \
 	}
 PK_BEGIN(lock)
@@ -154,8 +154,7 @@ PK_INLINE int own(struct pk_mutex *m, uint64_t kind, int tid)
 	return pk_mutex_own(m, tid);
 }
 
-/* The word is taken, or an impatient head's next. */
-static PK_NOINLINE int wait_and_own(struct pk_mutex *m, const struct pk_deadline *deadline)
+int pk_mutex_lock_wait(struct pk_mutex *m, const struct pk_deadline *deadline)
 {
 	int ret;
 
@@ -175,19 +174,17 @@ PK_INLINE int lock(struct pk_mutex *m, uint64_t kind, int tid, const struct pk_d
 		if (is_type(kind, PTHREAD_MUTEX_ERRORCHECK_NP))
 			return EDEADLK;
 	}
-	if (pk_unlikely((kind & PK_FLAG_QUEUE) || pk_load_relaxed(&m->lock) || !pk_mutex_take(m)))
-		return wait_and_own(m, deadline);
+	if (pk_unlikely((kind & PK_FLAG_QUEUE) || !pk_mutex_take(m)))
+		return pk_mutex_lock_wait(m, deadline);
 	return own(m, kind, tid);
 }
 
-int pk_mutex_lock_slow(pthread_mutex_t *mutex)
+int pk_mutex_lock_slow(pthread_mutex_t *mutex, uint64_t kind, int tid)
 {
 	struct pk_mutex *m = pk_mutex_of(mutex);
-	uint64_t kind = pk_load_relaxed(&m->kind);
-	int tid = pk_self.tid;
 
 	if (!is_ours(kind, tid))
-		return lock_begin(mutex);
+		return lock_begin(mutex, kind);
 	return lock(m, kind, tid, NULL);
 }
 
@@ -215,14 +212,12 @@ int pk_mutex_timedlock(pthread_mutex_t *mutex, const struct timespec *abstime)
 	return lock(m, kind, pk_self.tid, &deadline);
 }
 
-int pk_mutex_trylock_slow(pthread_mutex_t *mutex)
+int pk_mutex_trylock_slow(pthread_mutex_t *mutex, uint64_t kind, int tid)
 {
 	struct pk_mutex *m = pk_mutex_of(mutex);
-	uint64_t kind = pk_load_relaxed(&m->kind);
-	int tid = pk_self.tid;
 
 	if (!is_ours(kind, tid))
-		return trylock_begin(mutex);
+		return trylock_begin(mutex, kind);
 	if (is_type(kind, PTHREAD_MUTEX_RECURSIVE_NP) && pk_load_relaxed(&m->owner) == tid)
 		return deepen(m);
 	/* An impatient head makes others queue, but POSIX has a trylock of a
@@ -232,14 +227,12 @@ int pk_mutex_trylock_slow(pthread_mutex_t *mutex)
 	return own(m, kind, tid);
 }
 
-int pk_mutex_unlock_slow(pthread_mutex_t *mutex)
+int pk_mutex_unlock_slow(pthread_mutex_t *mutex, uint64_t kind, int tid)
 {
 	struct pk_mutex *m = pk_mutex_of(mutex);
-	uint64_t kind = pk_load_relaxed(&m->kind);
-	int tid = pk_self.tid;
 
 	if (!is_ours(kind, tid))
-		return unlock_begin(mutex);
+		return unlock_begin(mutex, kind);
 	if (is_type(kind, PTHREAD_MUTEX_RECURSIVE_NP)) {
 		if (pk_load_relaxed(&m->owner) != tid)
 			return EPERM;

@@ -20,6 +20,7 @@
 
 #include "base/atomic.h"
 #include "base/layout.h"
+#include "rt/futex.h"
 #include "rt/thread.h"
 
 #ifdef HAVE_SYS_SINGLE_THREADED_H
@@ -37,12 +38,17 @@ int pk_mutex_consistent(pthread_mutex_t *mutex);
 int pk_mutex_getprioceiling(const pthread_mutex_t *mutex, int *ceiling);
 int pk_mutex_setprioceiling(pthread_mutex_t *mutex, int ceiling, int *old);
 
-/* The rest of lock, trylock and unlock: other kinds than NORMAL, the thread's
- * first call, a word that is taken. */
-int pk_mutex_lock_slow(pthread_mutex_t *mutex);
-int pk_mutex_trylock_slow(pthread_mutex_t *mutex);
-int pk_mutex_unlock_slow(pthread_mutex_t *mutex);
-int pk_mutex_wake(struct pk_mutex *m); /* returns 0 */
+/* lock, trylock and unlock but for their usual ways: of other kinds than NORMAL,
+ * and in the thread's first call. They get what the usual way has loaded. */
+int pk_mutex_lock_slow(pthread_mutex_t *mutex, uint64_t kind, int tid);
+int pk_mutex_trylock_slow(pthread_mutex_t *mutex, uint64_t kind, int tid);
+int pk_mutex_unlock_slow(pthread_mutex_t *mutex, uint64_t kind, int tid);
+
+/* Wait for a word that is taken. Returns as lock does, or timedlock. */
+int pk_mutex_lock_wait(struct pk_mutex *m, const struct pk_deadline *deadline);
+
+/* Wake a thread that sleeps on the word. Returns 0, as what calls it does. */
+int pk_mutex_wake(struct pk_mutex *m);
 
 /* The thread that waits with that node is no more. */
 void pk_mutex_waiter_gone(struct pk_waiter *w);
@@ -82,39 +88,42 @@ PK_INLINE int pk_mutex_release(struct pk_mutex *m)
 }
 
 /* A NORMAL mutex whose queue may be overtaken, and a thread that has a tid. */
-PK_INLINE bool pk_mutex_is_plain(struct pk_mutex *m, int tid)
+PK_INLINE bool pk_mutex_is_plain(uint64_t kind, int tid)
 {
-	return !(pk_load_relaxed(&m->kind) & ~(PK_KIND_VALUE(0x200) | PK_FLAG_SPINS | PK_FLAG_SPINNER)) && tid;
+	return pk_likely(!(kind & ~(PK_KIND_VALUE(0x200) | PK_FLAG_SPINS | PK_FLAG_SPINNER)) && tid);
 }
 
 PK_INLINE int pk_mutex_lock(pthread_mutex_t *mutex)
 {
 	struct pk_mutex *m = pk_mutex_of(mutex);
+	uint64_t kind = pk_load_relaxed(&m->kind);
 	int tid = pk_self.tid;
 
-	if (pk_likely(pk_mutex_is_plain(m, tid)) && pk_mutex_take(m))
-		return pk_mutex_own(m, tid);
-	return pk_mutex_lock_slow(mutex);
+	if (!pk_mutex_is_plain(kind, tid))
+		return pk_mutex_lock_slow(mutex, kind, tid);
+	return pk_mutex_take(m) ? pk_mutex_own(m, tid) : pk_mutex_lock_wait(m, NULL);
 }
 
 PK_INLINE int pk_mutex_trylock(pthread_mutex_t *mutex)
 {
 	struct pk_mutex *m = pk_mutex_of(mutex);
+	uint64_t kind = pk_load_relaxed(&m->kind);
 	int tid = pk_self.tid;
 
-	if (pk_unlikely(!pk_mutex_is_plain(m, tid)))
-		return pk_mutex_trylock_slow(mutex);
+	if (!pk_mutex_is_plain(kind, tid))
+		return pk_mutex_trylock_slow(mutex, kind, tid);
 	return pk_mutex_take(m) ? pk_mutex_own(m, tid) : EBUSY;
 }
 
 PK_INLINE int pk_mutex_unlock(pthread_mutex_t *mutex)
 {
 	struct pk_mutex *m = pk_mutex_of(mutex);
+	uint64_t kind = pk_load_relaxed(&m->kind);
 
 	/* NORMAL, whatever else: it does not matter who unlocks. */
-	if (pk_likely(!(pk_load_relaxed(&m->kind) & (PK_KIND_ANY & ~PK_KIND_ELISION))))
+	if (pk_likely(!(kind & (PK_KIND_ANY & ~PK_KIND_ELISION))))
 		return pk_mutex_release(m);
-	return pk_mutex_unlock_slow(mutex);
+	return pk_mutex_unlock_slow(mutex, kind, pk_self.tid);
 }
 
 #endif
