@@ -32,6 +32,7 @@
  *	WAITING, SPINNING,
  *	PARKED			ABANDONED	its thread: deadline passed, or a
  *						signal handler in it has to wait
+ *	HEAD			ABANDONED	its thread, when it leaves
  *	any			ORPHAN		the child of a fork
  * Being made head and giving up are one race on one word: exactly one wins, so
  * headship is never lost. An ABANDONED node stays linked until it is passed by
@@ -71,6 +72,7 @@
 #include "admit/admit.h"
 #include "base/await.h"
 #include "rt/spin.h"
+#include "rt/thread.h"
 
 /* In `next`: the node has left, and its successor, who has not linked yet, is
  * the head. */
@@ -117,17 +119,19 @@ PK_INLINE struct pk_waiter *pk_list_reap(struct pk_waiter *w)
 PK_INLINE bool pk_list_park(struct pk_waiter *w, uint32_t waiting, const struct pk_deadline *deadline)
 {
 	const uint32_t parked = pk_in_state(waiting, PK_PARKED);
+	int late;
 
 	if (!pk_cas_relaxed(&w->status, &waiting, parked))
 		return true;
 	pk_spin_end(w);
 	pk_count(w, PK_STAT_parked);
 	w->slept = true;
-	do {
-		if (pk_futex_wait(&w->status, parked, deadline))
-			return false;
-	} while (pk_load_relaxed(&w->status) == parked);
-	return true;
+	pk_store_relaxed(&pk_self.asleep, true);
+	do
+		late = pk_futex_wait(&w->status, parked, deadline);
+	while (!late && pk_load_relaxed(&w->status) == parked);
+	pk_store_relaxed(&pk_self.asleep, false);
+	return !late;
 }
 
 /* Wait in the queue until w is the head. */
@@ -164,13 +168,13 @@ PK_INLINE enum pk_entered pk_list_enter(struct pk_queue *q, struct pk_waiter *w,
 {
 	struct pk_waiter *prev, *seen = NULL;
 
-	w->queue = q;
 	w->hint = NULL;
 	w->batch = 0;
 	w->slept = false;
 	pk_store_relaxed(&w->shuffler, 0);
 	pk_store_relaxed(&w->next, NULL);
 	pk_store_relaxed(&w->status, pk_in_state(pk_load_relaxed(&w->status) + PK_STATE_MASK + 1, PK_WAITING));
+	w->queue = q;
 	prev = pk_waiter_named(pk_xchg_acq_rel(&q->tail, pk_waiter_name(w))); /* O1 */
 	/* Nobody, a ghost, or what the tail of the lock named that this one is a
 	 * copy of: a node of another queue, or this one in an earlier use. */

@@ -29,6 +29,7 @@ static __attribute__((constructor)) void setup(void)
 	pk_topology_read("", pk_config.topology);
 	pk_spin_setup();
 	pk_thread_setup(pk_mutex_waiter_gone);
+	pk_incarnation_setup();
 	pk_incarnation_next();
 	pk_fork_setup();
 	if (pk_policy_select(pk_config.policy) == PK_POLICY_glibc)

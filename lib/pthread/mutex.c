@@ -22,7 +22,18 @@ static void leave(struct pk_mutex *m, const struct pk_admit_ops *ops, struct pk_
 {
 	if (pk_unlikely(pk_load_relaxed(&m->kind) & PK_FLAG_QUEUE))
 		pk_and_relaxed(&m->kind, ~(PK_FLAG_QUEUE | PK_FLAG_SPINNER));
+	/* Whoever looks at the node from within the thread sees no place. */
+	pk_store_relaxed(&w->status, pk_in_state(pk_load_relaxed(&w->status), PK_ABANDONED));
 	ops->leave(&m->queue, w, held ? &m->lock : NULL);
+}
+
+/* The thread's place is given up for it. */
+static void give_up(const struct pk_admit_ops *ops, struct pk_waiter *w)
+{
+	struct pk_queue *q = w->queue;
+
+	if (!pk_waiter_abandon(w) && pk_waiter_is_head(w) && q)
+		leave((struct pk_mutex *)((char *)q - offsetof(struct pk_mutex, queue)), ops, w, false);
 }
 
 /* Wait for the word by way of the queue, with node w. 0 or ETIMEDOUT. */
@@ -36,11 +47,11 @@ static int wait_queued(struct pk_mutex *m, const struct pk_admit_ops *ops, struc
 	case PK_TIMED_OUT:
 		return ETIMEDOUT;
 	case PK_ORPHANED:
-		return pk_word_wait(m, NULL, NULL, deadline);
+		return pk_word_wait(m, NULL, NULL, w->slept, deadline);
 	case PK_IS_HEAD:
 		break;
 	}
-	ret = pk_word_wait(m, ops, w, deadline);
+	ret = pk_word_wait(m, ops, w, w->slept, deadline);
 	if (pk_likely(pk_waiter_is_head(w)))
 		leave(m, ops, w, !ret);
 	return ret;
@@ -53,16 +64,10 @@ static int wait_queued(struct pk_mutex *m, const struct pk_admit_ops *ops, struc
 static PK_COLD int wait_in_handler(struct pk_mutex *m, const struct pk_admit_ops *ops, struct pk_waiter *outer,
 				   const struct pk_deadline *deadline)
 {
-	uint32_t seen = pk_load_relaxed(&outer->status);
-
-	/* Only a sleeper: awake, it may be in the middle of shuffling. */
-	if (pk_state(seen) == PK_PARKED) {
-		pk_cas_release(&outer->status, &seen, pk_in_state(seen, PK_ABANDONED));
-	} else if (pk_load_relaxed(&pk_self.sleeps_as_head) && pk_waiter_is_head(outer)) {
-		pk_store_relaxed(&outer->status, pk_in_state(seen, PK_ABANDONED));
-		ops->leave(outer->queue, outer, NULL);
-	}
-	return pk_word_wait(m, NULL, NULL, deadline);
+	/* Only a sleeper's: awake, it may be in the middle of shuffling. */
+	if (pk_load_relaxed(&pk_self.asleep))
+		give_up(ops, outer);
+	return pk_word_wait(m, NULL, NULL, false, deadline);
 }
 
 /* Wait for the word in the way that there is. 0 or ETIMEDOUT. */
@@ -75,7 +80,7 @@ static PK_NOINLINE int wait_turn(struct pk_mutex *m, const struct pk_deadline *d
 	int ret;
 
 	if (!r)
-		return pk_word_wait(m, NULL, NULL, deadline);
+		return pk_word_wait(m, NULL, NULL, false, deadline);
 	if (pk_unlikely(pk_self.waits != NULL))
 		return wait_in_handler(m, ops, pk_self.waits, deadline);
 	socket = pk_socket_here(r->index);
@@ -87,7 +92,7 @@ static PK_NOINLINE int wait_turn(struct pk_mutex *m, const struct pk_deadline *d
 	w = pk_waiter_take(r);
 	if (!w) {
 		pk_count_in(r, PK_STAT_bypassed);
-		return pk_word_wait(m, NULL, NULL, deadline);
+		return pk_word_wait(m, NULL, NULL, false, deadline);
 	}
 	w->socket = (uint16_t)socket;
 	w->queue = NULL;
@@ -99,12 +104,8 @@ static PK_NOINLINE int wait_turn(struct pk_mutex *m, const struct pk_deadline *d
 
 void pk_mutex_waiter_gone(struct pk_waiter *w)
 {
-	const struct pk_admit_ops *ops = pk_load_acquire(&pk_admit);
-	struct pk_queue *q = w->queue;
-
 	pk_spin_end(w);
-	if (!pk_waiter_abandon(w) && pk_waiter_is_head(w) && q)
-		ops->leave(q, w, NULL);
+	give_up(pk_load_acquire(&pk_admit), w);
 }
 
 /* The thread has a tid, and the kind is one that we serve. If not, begin() gives

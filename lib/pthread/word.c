@@ -75,10 +75,10 @@ static bool spin(struct turn *t, unsigned budget)
 	return false;
 }
 
-int pk_word_wait(struct pk_mutex *m, const struct pk_admit_ops *ops, struct pk_waiter *w,
+int pk_word_wait(struct pk_mutex *m, const struct pk_admit_ops *ops, struct pk_waiter *w, bool slept,
 		 const struct pk_deadline *deadline)
 {
-	struct turn t = {m, ops, w, w && w->slept ? 2 : 1, 0};
+	struct turn t = {m, ops, w, slept ? 2 : 1, 0};
 	int late;
 
 	while (!spin(&t, pk_spin_head())) {
@@ -90,9 +90,9 @@ int pk_word_wait(struct pk_mutex *m, const struct pk_admit_ops *ops, struct pk_w
 			lose_patience(&t);
 			pk_count(w, PK_STAT_slept);
 		}
-		pk_store_relaxed(&pk_self.sleeps_as_head, w != NULL);
+		pk_store_relaxed(&pk_self.asleep, w != NULL);
 		late = pk_futex_wait(&m->lock, 2, deadline);
-		pk_store_relaxed(&pk_self.sleeps_as_head, false);
+		pk_store_relaxed(&pk_self.asleep, false);
 		if (late)
 			return late;
 		t.take = 2;

@@ -9,9 +9,10 @@
 #include "base/layout.h"
 
 /* Wait until the mutex's word is ours. `w` is the head of the queue of policy
- * `ops`, or null. Returns 0, or ETIMEDOUT: then the word is as if we had never
- * been there, and who sleeps on it will be woken. */
-int pk_word_wait(struct pk_mutex *m, const struct pk_admit_ops *ops, struct pk_waiter *w,
+ * `ops`, or null. `slept`: the thread has slept already, and may have been moved
+ * to the word meanwhile. Returns 0, or ETIMEDOUT: then the word is as if we had
+ * never been there, and who sleeps on it will be woken. */
+int pk_word_wait(struct pk_mutex *m, const struct pk_admit_ops *ops, struct pk_waiter *w, bool slept,
 		 const struct pk_deadline *deadline);
 
 /* Spin for the word without queueing, unless another thread does so or the head

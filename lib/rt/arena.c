@@ -36,7 +36,11 @@ static uint32_t used;  /* records ever taken, and */
 static uint32_t first; /* those of them that were a forking ancestor's */
 static uint64_t free_list;
 
-uint32_t pk_incarnation;
+/* In a page that the kernel empties at fork, where it can: then what was inherited
+ * names ghosts from the child's first instruction on, whichever fork it was (_Fork
+ * and clone run no handlers) and whoever's handler runs before ours. */
+static uint32_t plain_incarnation;
+static uint32_t *incarnation = &plain_incarnation;
 
 static inline unsigned chunk_number(uint32_t index)
 {
@@ -141,28 +145,41 @@ struct pk_waiter *pk_waiter_take(struct pk_record *r)
 
 uint64_t pk_waiter_name(const struct pk_waiter *w)
 {
-	return (uint64_t)pk_incarnation << 32 | w->id;
+	return (uint64_t)pk_load_relaxed(incarnation) << 32 | w->id;
 }
 
 struct pk_waiter *pk_waiter_named(uint64_t name)
 {
 	uint32_t id = (uint32_t)name;
 
-	if (!id || name >> 32 != pk_incarnation)
+	if (!id || name >> 32 != pk_load_relaxed(incarnation))
 		return NULL;
 	if ((id - 1) / PK_RECORD_NODES >= pk_load_acquire(&used)) /* O3 */
 		return NULL;					  /* no name that we gave: the object is garbage */
 	return &record_at((id - 1) / PK_RECORD_NODES)->node[(id - 1) % PK_RECORD_NODES];
 }
 
+void pk_incarnation_setup(void)
+{
+	enum { PAGE = 4096 }; /* or larger: the kernel rounds up */
+	long page = pk_arch_syscall(SYS_mmap, 0, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (page < 0 && page > -4096)
+		return;
+	if (pk_arch_syscall(SYS_madvise, page, PAGE, MADV_WIPEONFORK, 0, 0, 0) == 0)
+		incarnation = (uint32_t *)page;
+	else
+		pk_arch_syscall(SYS_munmap, page, PAGE, 0, 0, 0, 0);
+}
+
 /* The process ID tells siblings apart (they may share memory), the count of
  * forks tells a process from its ancestors (whose ID may be used again). */
 void pk_incarnation_next(void)
 {
-	uint32_t forks = (pk_incarnation >> 22) + 1;
+	static uint32_t forks;
 	long pid = pk_arch_syscall(SYS_getpid, 0, 0, 0, 0, 0, 0);
 
-	pk_incarnation = forks << 22 | ((uint32_t)pid & 0x3fffff);
+	pk_store_relaxed(incarnation, ++forks << 22 | ((uint32_t)pid & 0x3fffff));
 }
 
 void pk_arena_fork_child(const struct pk_record *own)

@@ -133,8 +133,9 @@ uint64_t pk_waiter_name(const struct pk_waiter *w);
 /* The node of such a name; null for 0, for a ghost's and for no name at all. */
 struct pk_waiter *pk_waiter_named(uint64_t name);
 
-/* Set once by the constructor; differs from every ancestor process's. */
-extern uint32_t pk_incarnation;
+/* The incarnation of the process: made ready once, in the constructor, and changed
+ * there and after fork to one that differs from every ancestor's. */
+void pk_incarnation_setup(void);
 void pk_incarnation_next(void);
 
 PK_INLINE void pk_count_in(struct pk_record *r, int which)

@@ -54,19 +54,26 @@ void pk_thread_forward(void)
 	pk_self.tid = 0;
 }
 
+static int gettid_here(void)
+{
+	return (int)pk_arch_syscall(SYS_gettid, 0, 0, 0, 0, 0, 0);
+}
+
 /* The thread's ID as glibc has it. It is asked for by locking a mutex: without a
  * system call, which a sandbox may have forbidden by now, and right even where
  * glibc's idea is its own (in the child of vfork, which is the parent's thread in
  * our eyes, too). */
 static int tid_of_glibc(void)
 {
-	pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+	/* Of a kind that glibc never elides: eliding leaves no owner. */
+	pthread_mutex_t mutex = PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP;
 	int tid;
 
 	pk_real()->pthread_mutex_lock(&mutex);
 	tid = mutex.__data.__owner;
 	pk_real()->pthread_mutex_unlock(&mutex);
-	return tid;
+	/* Not there if what stands behind us is another interposer. */
+	return tid > 0 ? tid : gettid_here();
 }
 
 bool pk_thread_start(void)
@@ -74,7 +81,7 @@ bool pk_thread_start(void)
 	if (pk_load_relaxed(&forward))
 		return false;
 	/* Before the constructor nothing is looked up, and nothing forbidden. */
-	pk_self.tid = pk_real_ready() ? tid_of_glibc() : (int)pk_arch_syscall(SYS_gettid, 0, 0, 0, 0, 0, 0);
+	pk_self.tid = pk_real_ready() ? tid_of_glibc() : gettid_here();
 	return true;
 }
 

@@ -19,7 +19,7 @@ struct pk_thread {
 	 * handlers that lock, and at the exit of a thread that was cancelled
 	 * (asynchronously) or left by pthread_exit in the middle of it. */
 	struct pk_waiter *waits;
-	bool sleeps_as_head; /* on the lock word, with that node */
+	bool asleep; /* on its node, or as the head on the lock word */
 };
 
 extern __thread struct pk_thread pk_self __attribute__((tls_model("initial-exec"), visibility("hidden")));

@@ -198,7 +198,9 @@ ATOMICS(64)
 /* Plain accesses, and the bookkeeping around functions. */
 #define QUIET(name, ...)                                                                                               \
 	void __tsan_##name(__VA_ARGS__);                                                                               \
-	void __tsan_##name(__VA_ARGS__) {}
+	void __tsan_##name(__VA_ARGS__)                                                                                \
+	{                                                                                                              \
+	}
 
 QUIET(init, void)
 QUIET(func_entry, void *caller __attribute__((unused)))

@@ -27,163 +27,163 @@ static uint64_t case_end_ns;
 
 static void case_begin(void)
 {
-    case_end_ns = now_ns() + suite_scale(CASE_MS) * 1000000;
+	case_end_ns = now_ns() + suite_scale(CASE_MS) * 1000000;
 }
 
 struct shared {
-    pthread_mutex_t m;
-    volatile unsigned long count;
-    volatile int holder;
+	pthread_mutex_t m;
+	volatile unsigned long count;
+	volatile int holder;
 };
 
 static void shared_enter(struct shared *s, int me)
 {
-    if (s->holder)
-        complain("thread %d is inside together with thread %d", me, s->holder);
-    s->holder = me;
-    s->count++;
+	if (s->holder)
+		complain("thread %d is inside together with thread %d", me, s->holder);
+	s->holder = me;
+	s->count++;
 }
 
 static void shared_leave(struct shared *s, int me)
 {
-    if (s->holder != me)
-        complain("thread %d came in while thread %d was inside", s->holder, me);
-    s->holder = 0;
+	if (s->holder != me)
+		complain("thread %d came in while thread %d was inside", s->holder, me);
+	s->holder = 0;
 }
 
 /* ---- pthread_atfork handlers that take the program's mutexes, forks from several threads ---- */
 
 static struct {
-    struct shared s[MUTEXES]; /* one of each kind */
-    int generation;
-    atomic_int stop;
-    atomic_ulong sections;
-    unsigned long sections_inherited, count_inherited;
+	struct shared s[MUTEXES]; /* one of each kind */
+	int generation;
+	atomic_int stop;
+	atomic_ulong sections;
+	unsigned long sections_inherited, count_inherited;
 } program;
 
 static void before_fork(void)
 {
-    for (int i = 0; i < MUTEXES; i++)
-        MUST(pthread_mutex_lock(&program.s[i].m));
+	for (int i = 0; i < MUTEXES; i++)
+		MUST(pthread_mutex_lock(&program.s[i].m));
 }
 
 static void after_fork_in_parent(void)
 {
-    for (int i = MUTEXES; i-- > 0;)
-        MUST(pthread_mutex_unlock(&program.s[i].m));
+	for (int i = MUTEXES; i-- > 0;)
+		MUST(pthread_mutex_unlock(&program.s[i].m));
 }
 
 /* Kinds that know their owner do not know the child's thread as such (nor does glibc): these are made anew. */
 static void after_fork_in_child(void)
 {
-    for (int i = MUTEXES; i-- > 0;)
-        if (kinds[i].type == PTHREAD_MUTEX_RECURSIVE || kinds[i].type == PTHREAD_MUTEX_ERRORCHECK) {
-            WANT(pthread_mutex_unlock(&program.s[i].m), EPERM);
-            mutex_make(&program.s[i].m, kinds[i].type);
-        } else {
-            MUST(pthread_mutex_unlock(&program.s[i].m));
-        }
+	for (int i = MUTEXES; i-- > 0;)
+		if (kinds[i].type == PTHREAD_MUTEX_RECURSIVE || kinds[i].type == PTHREAD_MUTEX_ERRORCHECK) {
+			WANT(pthread_mutex_unlock(&program.s[i].m), EPERM);
+			mutex_make(&program.s[i].m, kinds[i].type);
+		} else {
+			MUST(pthread_mutex_unlock(&program.s[i].m));
+		}
 }
 
 static void work(int index, void *arg)
 {
-    uint32_t luck = 1009 * (index + 1) + getpid();
-    unsigned long sections = 0;
-    (void)arg;
+	uint32_t luck = 1009 * (index + 1) + getpid();
+	unsigned long sections = 0;
+	(void)arg;
 
-    while (!atomic_load(&program.stop) && !complained()) {
-        struct shared *s = &program.s[dice(&luck) % MUTEXES];
-        struct timespec t = deadline(CLOCK_MONOTONIC, luck / 8 % 200000);
-        int rc = luck % 3 ? pthread_mutex_lock(&s->m) : pthread_mutex_clocklock(&s->m, CLOCK_MONOTONIC, &t);
+	while (!atomic_load(&program.stop) && !complained()) {
+		struct shared *s = &program.s[dice(&luck) % MUTEXES];
+		struct timespec t = deadline(CLOCK_MONOTONIC, luck / 8 % 200000);
+		int rc = luck % 3 ? pthread_mutex_lock(&s->m) : pthread_mutex_clocklock(&s->m, CLOCK_MONOTONIC, &t);
 
-        if (rc == ETIMEDOUT && luck % 3 == 0)
-            continue;
-        if (!WANT(rc, 0))
-            return;
-        shared_enter(s, index + 1);
-        if (dice(&luck) % 64 == 0)
-            sched_yield();
-        shared_leave(s, index + 1);
-        MUST(pthread_mutex_unlock(&s->m));
-        sections++;
-    }
-    atomic_fetch_add(&program.sections, sections);
+		if (rc == ETIMEDOUT && luck % 3 == 0)
+			continue;
+		if (!WANT(rc, 0))
+			return;
+		shared_enter(s, index + 1);
+		if (dice(&luck) % 64 == 0)
+			sched_yield();
+		shared_leave(s, index + 1);
+		MUST(pthread_mutex_unlock(&s->m));
+		sections++;
+	}
+	atomic_fetch_add(&program.sections, sections);
 }
 
 static void generation(void);
 
 static void forker(int index, void *arg)
 {
-    int forks = *(int *)arg;
-    (void)index;
+	int forks = *(int *)arg;
+	(void)index;
 
-    for (int i = 0; i < forks && !complained() && (i == 0 || now_ns() < case_end_ns); i++) {
-        pid_t child = fork();
+	for (int i = 0; i < forks && !complained() && (i == 0 || now_ns() < case_end_ns); i++) {
+		pid_t child = fork();
 
-        if (child == 0) {
-            alarm(CHILD_SECONDS);
-            program.generation++;
-            generation();
-            child_exit();
-        }
-        child_reap(child, "a child");
-        sleep_us(200);
-    }
+		if (child == 0) {
+			alarm(CHILD_SECONDS);
+			program.generation++;
+			generation();
+			child_exit();
+		}
+		child_reap(child, "a child");
+		sleep_us(200);
+	}
 }
 
 /* Works on the mutexes and forks, unless it is the last generation; then nobody holds them. */
 static void generation(void)
 {
-    int forks = program.generation == 0 ? (int)suite_scale(6) : 1;
-    struct team *workers;
+	int forks = program.generation == 0 ? (int)suite_scale(6) : 1;
+	struct team *workers;
 
-    atomic_store(&program.stop, 0);
-    atomic_store(&program.sections, 0);
-    for (int i = 0; i < MUTEXES; i++)
-        program.s[i].count = 0;
-    workers = team_start(4, work, NULL);
-    sleep_us(2000);
-    if (program.generation < GENERATIONS)
-        team_run(now_ns() < case_end_ns ? 2 : 1, forker, &forks);
-    else
-        sleep_us(10000);
-    atomic_store(&program.stop, 1);
-    team_join(workers);
-    for (int i = 0; i < MUTEXES; i++) {
-        atomic_fetch_sub(&program.sections, program.s[i].count);
-        if (program.s[i].m.__data.__lock || program.s[i].m.__data.__nusers)
-            complain("generation %d: a mutex is left locked", program.generation);
-    }
-    if (atomic_load(&program.sections))
-        complain("generation %d: updates were lost", program.generation);
+	atomic_store(&program.stop, 0);
+	atomic_store(&program.sections, 0);
+	for (int i = 0; i < MUTEXES; i++)
+		program.s[i].count = 0;
+	workers = team_start(4, work, NULL);
+	sleep_us(2000);
+	if (program.generation < GENERATIONS)
+		team_run(now_ns() < case_end_ns ? 2 : 1, forker, &forks);
+	else
+		sleep_us(10000);
+	atomic_store(&program.stop, 1);
+	team_join(workers);
+	for (int i = 0; i < MUTEXES; i++) {
+		atomic_fetch_sub(&program.sections, program.s[i].count);
+		if (program.s[i].m.__data.__lock || program.s[i].m.__data.__nusers)
+			complain("generation %d: a mutex is left locked", program.generation);
+	}
+	if (atomic_load(&program.sections))
+		complain("generation %d: updates were lost", program.generation);
 }
 
 START_TEST(atfork_generations)
 {
-    case_begin();
-    for (int i = 0; i < MUTEXES; i++)
-        mutex_make(&program.s[i].m, kinds[i].type);
-    ck_assert_int_eq(pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child), 0);
-    generation();
-    assert_no_complaint();
+	case_begin();
+	for (int i = 0; i < MUTEXES; i++)
+		mutex_make(&program.s[i].m, kinds[i].type);
+	ck_assert_int_eq(pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child), 0);
+	generation();
+	assert_no_complaint();
 }
 END_TEST
 
 /* The same, with handlers that were registered after the mutexes had been queued upon for the first time. */
 START_TEST(atfork_registered_late)
 {
-    struct team *early;
+	struct team *early;
 
-    case_begin();
-    for (int i = 0; i < MUTEXES; i++)
-        mutex_make(&program.s[i].m, kinds[i].type);
-    early = team_start(6, work, NULL);
-    sleep_us(20000);
-    atomic_store(&program.stop, 1);
-    team_join(early);
-    ck_assert_int_eq(pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child), 0);
-    generation();
-    assert_no_complaint();
+	case_begin();
+	for (int i = 0; i < MUTEXES; i++)
+		mutex_make(&program.s[i].m, kinds[i].type);
+	early = team_start(6, work, NULL);
+	sleep_us(20000);
+	atomic_store(&program.stop, 1);
+	team_join(early);
+	ck_assert_int_eq(pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child), 0);
+	generation();
+	assert_no_complaint();
 }
 END_TEST
 
@@ -196,41 +196,41 @@ enum { MOMENTS = 4, FIRST = 3 };
 static const unsigned moments_us[MOMENTS] = {0, 50, 1000, 25000};
 
 struct line {
-    struct shared s;
-    int type;
-    int generation, first;
-    unsigned moment_us;
-    atomic_int arrived;
+	struct shared s;
+	int type;
+	int generation, first;
+	unsigned moment_us;
+	atomic_int arrived;
 };
 
 static void stand_in_line(int index, void *arg)
 {
-    struct line *l = arg;
-    struct timespec t = deadline(CLOCK_REALTIME, index % 4 == 1 ? 1000000 : (int64_t)60000000000);
-    int rc;
+	struct line *l = arg;
+	struct timespec t = deadline(CLOCK_REALTIME, index % 4 == 1 ? 1000000 : (int64_t)60000000000);
+	int rc;
 
-    atomic_fetch_add(&l->arrived, 1);
-    rc = index % 2 ? pthread_mutex_timedlock(&l->s.m, &t) : pthread_mutex_lock(&l->s.m);
-    if (rc == ETIMEDOUT && index % 4 == 1)
-        return;
-    WANT(rc, 0);
-    shared_enter(&l->s, index + 1);
-    shared_leave(&l->s, index + 1);
-    MUST(pthread_mutex_unlock(&l->s.m));
+	atomic_fetch_add(&l->arrived, 1);
+	rc = index % 2 ? pthread_mutex_timedlock(&l->s.m, &t) : pthread_mutex_lock(&l->s.m);
+	if (rc == ETIMEDOUT && index % 4 == 1)
+		return;
+	WANT(rc, 0);
+	shared_enter(&l->s, index + 1);
+	shared_leave(&l->s, index + 1);
+	MUST(pthread_mutex_unlock(&l->s.m));
 }
 
 static void contend(int index, void *arg)
 {
-    struct line *l = arg;
+	struct line *l = arg;
 
-    for (int i = 0; i < 200; i++) {
-        MUST(pthread_mutex_lock(&l->s.m));
-        shared_enter(&l->s, index + 1);
-        if (i % 32 == index)
-            sched_yield();
-        shared_leave(&l->s, index + 1);
-        MUST(pthread_mutex_unlock(&l->s.m));
-    }
+	for (int i = 0; i < 200; i++) {
+		MUST(pthread_mutex_lock(&l->s.m));
+		shared_enter(&l->s, index + 1);
+		if (i % 32 == index)
+			sched_yield();
+		shared_leave(&l->s, index + 1);
+		MUST(pthread_mutex_unlock(&l->s.m));
+	}
 }
 
 static void line_fork(struct line *l);
@@ -238,137 +238,137 @@ static void line_fork(struct line *l);
 /* In the child the mutex is held by this, its only thread; behind it stand ghosts. */
 static void line_child(struct line *l)
 {
-    struct team *t = NULL;
+	struct team *t = NULL;
 
-    alarm(CHILD_SECONDS);
-    l->generation++;
-    l->s.count = 0;
-    switch (l->first) {
-    case 0: /* unlock, then contend */
-        MUST(pthread_mutex_unlock(&l->s.m));
-        t = team_start(CHILD_THREADS, contend, l);
-        break;
-    case 1: /* new waiters behind the ghosts, then unlock */
-        t = team_start(CHILD_THREADS, contend, l);
-        sleep_us(l->moment_us);
-        MUST(pthread_mutex_unlock(&l->s.m));
-        break;
-    default: /* begin anew: the queue is forgotten */
-        mutex_make(&l->s.m, l->type);
-        t = team_start(CHILD_THREADS, contend, l);
-        break;
-    }
-    team_join(t);
-    if (l->s.count != CHILD_THREADS * 200)
-        complain("a child's threads lost updates");
-    if (l->generation < GENERATIONS)
-        line_fork(l);
-    child_exit();
+	alarm(CHILD_SECONDS);
+	l->generation++;
+	l->s.count = 0;
+	switch (l->first) {
+	case 0: /* unlock, then contend */
+		MUST(pthread_mutex_unlock(&l->s.m));
+		t = team_start(CHILD_THREADS, contend, l);
+		break;
+	case 1: /* new waiters behind the ghosts, then unlock */
+		t = team_start(CHILD_THREADS, contend, l);
+		sleep_us(l->moment_us);
+		MUST(pthread_mutex_unlock(&l->s.m));
+		break;
+	default: /* begin anew: the queue is forgotten */
+		mutex_make(&l->s.m, l->type);
+		t = team_start(CHILD_THREADS, contend, l);
+		break;
+	}
+	team_join(t);
+	if (l->s.count != CHILD_THREADS * 200)
+		complain("a child's threads lost updates");
+	if (l->generation < GENERATIONS)
+		line_fork(l);
+	child_exit();
 }
 
 static void line_fork(struct line *l)
 {
-    struct team *queue;
-    pid_t child;
+	struct team *queue;
+	pid_t child;
 
-    l->s.count = 0;
-    atomic_store(&l->arrived, 0);
-    MUST(pthread_mutex_lock(&l->s.m));
-    queue = team_start(QUEUE, stand_in_line, l);
-    while (atomic_load(&l->arrived) < QUEUE)
-        sched_yield();
-    sleep_us(l->moment_us);
-    child = fork();
-    if (child == 0)
-        line_child(l);
-    MUST(pthread_mutex_unlock(&l->s.m));
-    team_join(queue);
-    child_reap(child, "a child with ghosts");
-    if (l->s.count < QUEUE / 4 * 3)
-        complain("only %lu of the parent's waiters got through", l->s.count);
+	l->s.count = 0;
+	atomic_store(&l->arrived, 0);
+	MUST(pthread_mutex_lock(&l->s.m));
+	queue = team_start(QUEUE, stand_in_line, l);
+	while (atomic_load(&l->arrived) < QUEUE)
+		sched_yield();
+	sleep_us(l->moment_us);
+	child = fork();
+	if (child == 0)
+		line_child(l);
+	MUST(pthread_mutex_unlock(&l->s.m));
+	team_join(queue);
+	child_reap(child, "a child with ghosts");
+	if (l->s.count < QUEUE / 4 * 3)
+		complain("only %lu of the parent's waiters got through", l->s.count);
 }
 
 START_TEST(holder_forks)
 {
-    int type = _i ? PTHREAD_MUTEX_ADAPTIVE_NP : PTHREAD_MUTEX_NORMAL; /* those that the child may unlock */
+	int type = _i ? PTHREAD_MUTEX_ADAPTIVE_NP : PTHREAD_MUTEX_NORMAL; /* those that the child may unlock */
 
-    case_begin();
-    for (int moment = 0; moment < MOMENTS; moment++)
-        for (int first = 0; first < FIRST; first++) {
-            struct line l = {.type = type, .first = first, .moment_us = moments_us[moment]};
+	case_begin();
+	for (int moment = 0; moment < MOMENTS; moment++)
+		for (int first = 0; first < FIRST; first++) {
+			struct line l = {.type = type, .first = first, .moment_us = moments_us[moment]};
 
-            if (now_ns() > case_end_ns && moment > 0)
-                return;
-            mutex_make(&l.s.m, type);
-            line_fork(&l);
-            assert_no_complaint();
-        }
+			if (now_ns() > case_end_ns && moment > 0)
+				return;
+			mutex_make(&l.s.m, type);
+			line_fork(&l);
+			assert_no_complaint();
+		}
 }
 END_TEST
 
 /* ---- somebody else holds it at the fork: the child starts anew, as runtimes do, by init or by a static value ---- */
 
 struct stolen {
-    struct line l;
-    atomic_int stop;
+	struct line l;
+	atomic_int stop;
 };
 
 static void hold_and_queue(int index, void *arg)
 {
-    struct stolen *s = arg;
+	struct stolen *s = arg;
 
-    while (!atomic_load(&s->stop)) {
-        MUST(pthread_mutex_lock(&s->l.s.m));
-        shared_enter(&s->l.s, index + 1);
-        if (index % 2)
-            sleep_us(50);
-        shared_leave(&s->l.s, index + 1);
-        MUST(pthread_mutex_unlock(&s->l.s.m));
-    }
+	while (!atomic_load(&s->stop)) {
+		MUST(pthread_mutex_lock(&s->l.s.m));
+		shared_enter(&s->l.s, index + 1);
+		if (index % 2)
+			sleep_us(50);
+		shared_leave(&s->l.s, index + 1);
+		MUST(pthread_mutex_unlock(&s->l.s.m));
+	}
 }
 
 START_TEST(child_starts_anew)
 {
-    static const pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
-    struct stolen s = {.l.type = kinds[_i].type};
-    struct team *t;
+	static const pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
+	struct stolen s = {.l.type = kinds[_i].type};
+	struct team *t;
 
-    case_begin();
-    mutex_make(&s.l.s.m, s.l.type);
-    t = team_start(6, hold_and_queue, &s);
-    for (int i = 0; i < (int)suite_scale(30) && now_ns() < case_end_ns; i++) {
-        pid_t child;
+	case_begin();
+	mutex_make(&s.l.s.m, s.l.type);
+	t = team_start(6, hold_and_queue, &s);
+	for (int i = 0; i < (int)suite_scale(30) && now_ns() < case_end_ns; i++) {
+		pid_t child;
 
-        sleep_us(i % 5 * 300);
-        child = fork();
-        if (child == 0) {
-            alarm(CHILD_SECONDS);
-            if (i % 2)
-                mutex_make(&s.l.s.m, s.l.type);
-            else
-                s.l.s.m = fresh;
-            s.l.s.count = 0;
-            s.l.s.holder = 0;
-            team_run(CHILD_THREADS, contend, &s.l);
-            if (s.l.s.count != CHILD_THREADS * 200)
-                complain("a child's threads lost updates");
-            child_exit();
-        }
-        child_reap(child, "a child that starts anew");
-    }
-    atomic_store(&s.stop, 1);
-    team_join(t);
-    assert_no_complaint();
+		sleep_us(i % 5 * 300);
+		child = fork();
+		if (child == 0) {
+			alarm(CHILD_SECONDS);
+			if (i % 2)
+				mutex_make(&s.l.s.m, s.l.type);
+			else
+				s.l.s.m = fresh;
+			s.l.s.count = 0;
+			s.l.s.holder = 0;
+			team_run(CHILD_THREADS, contend, &s.l);
+			if (s.l.s.count != CHILD_THREADS * 200)
+				complain("a child's threads lost updates");
+			child_exit();
+		}
+		child_reap(child, "a child that starts anew");
+	}
+	atomic_store(&s.stop, 1);
+	team_join(t);
+	assert_no_complaint();
 }
 END_TEST
 
 int main(void)
 {
-    Suite *s = suite_make("fork");
+	Suite *s = suite_make("fork");
 
-    SUITE_CASE(s, atfork_generations, 240);
-    SUITE_CASE(s, atfork_registered_late, 240);
-    SUITE_CASE_OF(s, holder_forks, 240, 2);
-    SUITE_CASE_OF(s, child_starts_anew, 240, KINDS);
-    return suite_run(s);
+	SUITE_CASE(s, atfork_generations, 240);
+	SUITE_CASE(s, atfork_registered_late, 240);
+	SUITE_CASE_OF(s, holder_forks, 240, 2);
+	SUITE_CASE_OF(s, child_starts_anew, 240, KINDS);
+	return suite_run(s);
 }

@@ -22,116 +22,138 @@ enum { ASLEEP_MS = 60 };
 /* Long enough for a thread that was just started, or signalled, to sleep. */
 static void let_sleep(void)
 {
-    sleep_us(ASLEEP_MS * 1000);
+	sleep_us(ASLEEP_MS * 1000);
 }
 
 static void locking_handler(int sig)
 {
-    (void)sig;
-    atomic_store(&in_handler, 1);
-    MUST(pthread_mutex_lock(wanted_by_handler));
-    MUST(pthread_mutex_unlock(wanted_by_handler));
+	(void)sig;
+	atomic_store(&in_handler, 1);
+	MUST(pthread_mutex_lock(wanted_by_handler));
+	MUST(pthread_mutex_unlock(wanted_by_handler));
 }
 
 static void leaving_handler(int sig)
 {
-    (void)sig;
-    pthread_exit(NULL);
+	(void)sig;
+	pthread_exit(NULL);
 }
 
 static void *lock_m(void *arg)
 {
-    pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, NULL);
-    MUST(pthread_mutex_lock(&m));
-    pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, NULL);
-    MUST(pthread_mutex_unlock(&m));
-    return arg;
+	pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, NULL);
+	MUST(pthread_mutex_lock(&m));
+	pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, NULL);
+	MUST(pthread_mutex_unlock(&m));
+	return arg;
 }
 
 static void *lock_other_then_m(void *arg)
 {
-    MUST(pthread_mutex_lock(&other));
-    lock_m(NULL);
-    MUST(pthread_mutex_unlock(&other));
-    return arg;
+	MUST(pthread_mutex_lock(&other));
+	lock_m(NULL);
+	MUST(pthread_mutex_unlock(&other));
+	return arg;
 }
 
 static pthread_t start(void *(*run)(void *))
 {
-    pthread_t t;
+	pthread_t t;
 
-    ck_assert_int_eq(pthread_create(&t, NULL, run, NULL), 0);
-    let_sleep();
-    return t;
+	ck_assert_int_eq(pthread_create(&t, NULL, run, NULL), 0);
+	let_sleep();
+	return t;
 }
 
 static void on_signal(void (*handler)(int))
 {
-    struct sigaction action = {.sa_handler = handler};
+	struct sigaction action = {.sa_handler = handler};
 
-    ck_assert_int_eq(sigaction(SIGUSR1, &action, NULL), 0);
+	ck_assert_int_eq(sigaction(SIGUSR1, &action, NULL), 0);
 }
 
 /* m is held here; a waiter before the victim, if wanted, so that the victim is not the head of the queue. */
 static pthread_t before;
 static bool has_before;
 
+static atomic_bool keep_it;
+
+static void *keep_m(void *arg)
+{
+	MUST(pthread_mutex_lock(&m));
+	while (atomic_load(&keep_it))
+		sleep_us(1000);
+	MUST(pthread_mutex_unlock(&m));
+	return arg;
+}
+
 static void hold(bool with_one_before)
 {
-    ck_assert_int_eq(pthread_mutex_lock(&m), 0);
-    has_before = with_one_before;
-    if (has_before)
-        before = start(lock_m);
+	ck_assert_int_eq(pthread_mutex_lock(&m), 0);
+	has_before = with_one_before;
+	if (has_before)
+		before = start(keep_m);
 }
 
 static void release(void)
 {
-    ck_assert_int_eq(pthread_mutex_unlock(&m), 0);
-    if (has_before)
-        pthread_join(before, NULL);
+	ck_assert_int_eq(pthread_mutex_unlock(&m), 0);
+	if (has_before)
+		pthread_join(before, NULL);
 }
 
 static void interrupt(pthread_t victim)
 {
-    ck_assert_int_eq(pthread_kill(victim, SIGUSR1), 0);
-    while (!atomic_load(&in_handler))
-        sleep_us(1000);
-    let_sleep();
+	ck_assert_int_eq(pthread_kill(victim, SIGUSR1), 0);
+	while (!atomic_load(&in_handler))
+		sleep_us(1000);
+	let_sleep();
 }
 
 /* The handler locks the very mutex that its thread waits for. */
 START_TEST(handler_same_mutex)
 {
-    pthread_t victim, behind;
+	pthread_t victim, behind;
 
-    on_signal(locking_handler);
-    wanted_by_handler = &m;
-    hold(_i);
-    victim = start(lock_m);
-    behind = start(lock_m);
-    interrupt(victim);
-    release();
-    pthread_join(victim, NULL);
-    pthread_join(behind, NULL);
-    assert_no_complaint();
+	on_signal(locking_handler);
+	wanted_by_handler = &m;
+	hold(_i);
+	victim = start(lock_m);
+	behind = start(lock_m);
+	interrupt(victim);
+	release();
+	pthread_join(victim, NULL);
+	pthread_join(behind, NULL);
+	assert_no_complaint();
 }
 END_TEST
 
-/* The handler locks what is held by a thread that waits behind the one that it interrupts. */
+/* The handler locks what is held by a thread that waits behind the one that it interrupts. The latter is the head
+ * (0), sleeps behind the head (1), or has become the head in its sleep (2). */
 START_TEST(handler_other_mutex)
 {
-    pthread_t victim, behind;
+	pthread_t victim, behind;
 
-    on_signal(locking_handler);
-    wanted_by_handler = &other;
-    hold(_i);
-    victim = start(lock_m);
-    behind = start(lock_other_then_m);
-    interrupt(victim);
-    release();
-    pthread_join(victim, NULL);
-    pthread_join(behind, NULL);
-    assert_no_complaint();
+	on_signal(locking_handler);
+	wanted_by_handler = &other;
+	hold(_i);
+	victim = start(lock_m);
+	behind = start(lock_other_then_m);
+	if (_i == 2) {
+		atomic_store(&keep_it, true);
+		ck_assert_int_eq(pthread_mutex_unlock(&m), 0);
+		let_sleep();
+	}
+	interrupt(victim);
+	if (_i == 2) {
+		atomic_store(&keep_it, false);
+		pthread_join(before, NULL);
+	} else {
+		release();
+	}
+	pthread_join(victim, NULL);
+	pthread_join(behind, NULL);
+	assert_no_complaint();
 }
 END_TEST
 
@@ -139,50 +161,50 @@ END_TEST
  * mutex is not held by the dead. */
 START_TEST(waiter_gone)
 {
-    bool cancelled = _i & 1;
-    pthread_t victim, behind;
+	bool cancelled = _i & 1;
+	pthread_t victim, behind;
 
-    on_signal(leaving_handler);
-    hold(_i & 2);
-    victim = start(lock_m);
-    behind = start(lock_m);
-    ck_assert_int_eq(cancelled ? pthread_cancel(victim) : pthread_kill(victim, SIGUSR1), 0);
-    pthread_join(victim, NULL);
-    release();
-    pthread_join(behind, NULL);
-    lock_m(NULL);
-    assert_no_complaint();
+	on_signal(leaving_handler);
+	hold(_i & 2);
+	victim = start(lock_m);
+	behind = start(lock_m);
+	ck_assert_int_eq(cancelled ? pthread_cancel(victim) : pthread_kill(victim, SIGUSR1), 0);
+	pthread_join(victim, NULL);
+	release();
+	pthread_join(behind, NULL);
+	lock_m(NULL);
+	assert_no_complaint();
 }
 END_TEST
 
 /* A mutex is copied while it is held and queued upon. The copy is held, too, and works; so does the original. */
 START_TEST(copied)
 {
-    pthread_t first, second;
+	pthread_t first, second;
 
-    hold(false);
-    first = start(lock_m);
-    second = start(lock_m);
-    memcpy(&other, &m, sizeof(m));
-    release();
-    pthread_join(first, NULL);
-    pthread_join(second, NULL);
-    first = start(lock_other_then_m);
-    second = start(lock_other_then_m);
-    ck_assert_int_eq(pthread_mutex_unlock(&other), 0);
-    pthread_join(first, NULL);
-    pthread_join(second, NULL);
-    assert_no_complaint();
+	hold(false);
+	first = start(lock_m);
+	second = start(lock_m);
+	memcpy(&other, &m, sizeof(m));
+	release();
+	pthread_join(first, NULL);
+	pthread_join(second, NULL);
+	first = start(lock_other_then_m);
+	second = start(lock_other_then_m);
+	ck_assert_int_eq(pthread_mutex_unlock(&other), 0);
+	pthread_join(first, NULL);
+	pthread_join(second, NULL);
+	assert_no_complaint();
 }
 END_TEST
 
 int main(void)
 {
-    Suite *s = suite_make("hostile");
+	Suite *s = suite_make("hostile");
 
-    SUITE_CASE_OF(s, handler_same_mutex, 20, 2);
-    SUITE_CASE_OF(s, handler_other_mutex, 20, 2);
-    SUITE_CASE_OF(s, waiter_gone, 20, 4);
-    SUITE_CASE(s, copied, 20);
-    return suite_run(s);
+	SUITE_CASE_OF(s, handler_same_mutex, 20, 2);
+	SUITE_CASE_OF(s, handler_other_mutex, 20, 3);
+	SUITE_CASE_OF(s, waiter_gone, 20, 4);
+	SUITE_CASE(s, copied, 20);
+	return suite_run(s);
 }

@@ -44,8 +44,8 @@ void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* The kinds that the library serves itself. */
 struct kind {
-    const char *name;
-    int type;
+	const char *name;
+	int type;
 };
 enum { KINDS = 4 };
 extern const struct kind kinds[KINDS];
@@ -63,14 +63,14 @@ bool want_rc(int rc, int wanted, const char *what, int line);
 uint64_t now_ns(void); /* CLOCK_MONOTONIC */
 struct timespec deadline(clockid_t clock, int64_t ns_from_now);
 void sleep_us(unsigned us);
-void spin_ns(uint64_t ns); /* burns, does not sleep */
+void spin_ns(uint64_t ns);		     /* burns, does not sleep */
 static inline uint32_t dice(uint32_t *state) /* xorshift; the state must not be 0 */
 {
-    uint32_t x = *state;
-    x ^= x << 13;
-    x ^= x >> 17;
-    x ^= x << 5;
-    return *state = x;
+	uint32_t x = *state;
+	x ^= x << 13;
+	x ^= x >> 17;
+	x ^= x << 5;
+	return *state = x;
 }
 
 /* A team: size threads with small stacks, released together, each running body(index, arg). */
@@ -84,14 +84,14 @@ void team_run(int size, team_body *body, void *arg);
 /* A servant: one lasting thread that does single errands for the caller. */
 struct servant;
 struct servant *servant_hire(void);
-void servant_do(struct servant *s, void (*errand)(void *), void *arg);    /* and waits for the end */
+void servant_do(struct servant *s, void (*errand)(void *), void *arg);	  /* and waits for the end */
 void servant_begin(struct servant *s, void (*errand)(void *), void *arg); /* does not wait ... */
-void servant_end(struct servant *s);                                      /* ... this does */
+void servant_end(struct servant *s);					  /* ... this does */
 void servant_dismiss(struct servant *s);
 
 /* This process's memory in KiB: what it has touched of its own, and all it has mapped. */
 struct memory {
-    long touched, mapped;
+	long touched, mapped;
 };
 struct memory memory_now(void);
 
@@ -102,21 +102,21 @@ void child_exit(void) __attribute__((noreturn));
 
 /* The mutex functions: as this program is bound, and glibc's own whatever is preloaded. */
 struct mutex_api {
-    const char *name;
-    int (*init)(pthread_mutex_t *, const pthread_mutexattr_t *);
-    int (*destroy)(pthread_mutex_t *);
-    int (*lock)(pthread_mutex_t *);
-    int (*trylock)(pthread_mutex_t *);
-    int (*timedlock)(pthread_mutex_t *, const struct timespec *);
-    int (*clocklock)(pthread_mutex_t *, clockid_t, const struct timespec *);
-    int (*unlock)(pthread_mutex_t *);
-    int (*cond_wait)(pthread_cond_t *, pthread_mutex_t *);
-    int (*cond_timedwait)(pthread_cond_t *, pthread_mutex_t *, const struct timespec *);
-    int (*cond_signal)(pthread_cond_t *);
-    int (*cond_broadcast)(pthread_cond_t *);
-    int (*mtx_lock)(mtx_t *);
-    int (*mtx_trylock)(mtx_t *);
-    int (*mtx_unlock)(mtx_t *);
+	const char *name;
+	int (*init)(pthread_mutex_t *, const pthread_mutexattr_t *);
+	int (*destroy)(pthread_mutex_t *);
+	int (*lock)(pthread_mutex_t *);
+	int (*trylock)(pthread_mutex_t *);
+	int (*timedlock)(pthread_mutex_t *, const struct timespec *);
+	int (*clocklock)(pthread_mutex_t *, clockid_t, const struct timespec *);
+	int (*unlock)(pthread_mutex_t *);
+	int (*cond_wait)(pthread_cond_t *, pthread_mutex_t *);
+	int (*cond_timedwait)(pthread_cond_t *, pthread_mutex_t *, const struct timespec *);
+	int (*cond_signal)(pthread_cond_t *);
+	int (*cond_broadcast)(pthread_cond_t *);
+	int (*mtx_lock)(mtx_t *);
+	int (*mtx_trylock)(mtx_t *);
+	int (*mtx_unlock)(mtx_t *);
 };
 const struct mutex_api *api_bound(void);
 const struct mutex_api *api_glibc(void);

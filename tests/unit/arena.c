@@ -2,6 +2,10 @@
 /* SPDX-FileCopyrightText: 2026 The parkade authors */
 /* Records and nodes: reuse, growth, names, ghosts. */
 #include <pthread.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "rt/arena.h"
 #include "unit.h"
@@ -89,6 +93,27 @@ START_TEST(ghosts)
 }
 END_TEST
 
+/* A child that ran no fork handler takes its parent's names for ghosts. */
+START_TEST(raw_child)
+{
+	struct pk_record *r = pk_record_take();
+	uint64_t name;
+	pid_t child;
+	int status;
+
+	pk_incarnation_setup();
+	pk_incarnation_next();
+	name = pk_waiter_name(&r->node[0]);
+	child = (pid_t)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL);
+	if (!child)
+		_exit(pk_waiter_named(name) ? 1 : pk_waiter_named(pk_waiter_name(&r->node[0])) ? 0 : 2);
+	ck_assert_int_gt(child, 0);
+	ck_assert_int_eq(waitpid(child, &status, 0), child);
+	ck_assert_int_eq(status, 0);
+	ck_assert_ptr_eq(pk_waiter_named(name), &r->node[0]);
+}
+END_TEST
+
 /* Four threads take and give 100,000 times: a record is never with two of them. */
 static int with_somebody[64];
 
@@ -120,4 +145,4 @@ START_TEST(concurrent)
 }
 END_TEST
 
-UNIT("arena", {reuse, 1}, {growth, 1}, {nodes, 1}, {ghosts, 1}, {concurrent, 1})
+UNIT("arena", {reuse, 1}, {growth, 1}, {nodes, 1}, {ghosts, 1}, {raw_child, 1}, {concurrent, 1})
