@@ -245,6 +245,24 @@ START_TEST(strangers)
 }
 END_TEST
 
+/* A sleeper is moved to the word only in the use of its node that was made the head, and only to a word that is held. */
+START_TEST(moves)
+{
+	const uint32_t head = PK_HEAD, later = head + PK_STATE_MASK + 1;
+	int held = 1;
+
+	line_up("A");
+	node[0]->status = head;
+	ck_assert(pk_list_move(node[0], head, &held));
+	ck_assert_int_eq(held, 2);
+	node[0]->status = later;
+	ck_assert(!pk_list_move(node[0], head, &held));
+	held = 0;
+	ck_assert(!pk_list_move(node[0], later, &held));
+	ck_assert_int_eq(held, 0);
+}
+END_TEST
+
 /* A deadline in the past: the waiter gives up, its node stays until it is passed. */
 START_TEST(times_out)
 {
@@ -285,4 +303,4 @@ START_TEST(choices)
 END_TEST
 
 UNIT("queue", {groups_by_socket, 1}, {resumes, 1}, {bounded, 1}, {word_free, 1}, {shuffler_reaps, 1}, {head_reaps, 1},
-     {pass_skips, 1}, {pass_empties, 1}, {left, 1}, {strangers, 1}, {times_out, 1}, {choices, 1})
+     {pass_skips, 1}, {pass_empties, 1}, {left, 1}, {strangers, 1}, {moves, 1}, {times_out, 1}, {choices, 1})
