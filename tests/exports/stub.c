@@ -7,7 +7,7 @@
  *	-DNODE=x	every name at node x alone: GLIBC_9.99 for the future,
  *			the architecture's first for an interposer of old
  *	-DPAIRS		at glibc's nodes alone: the libpthread.so.0 of old; with
- *			pk_node at each node (bind.c) and pthread_create
+ *			pk_node at each node (bound.c) and pthread_create
  *	otherwise	without versions */
 #include "pthread/nodes.h"
 
