@@ -81,7 +81,8 @@ int pk_word_wait(struct pk_mutex *m, const struct pk_admit_ops *ops, struct pk_w
 	struct turn t = {m, ops, w, slept ? 2 : 1, 0};
 	int late;
 
-	while (!spin(&t, pk_spin_head())) {
+	/* Without a place in a queue nothing bounds how many spin: as in glibc, none. */
+	while (!spin(&t, t.w ? pk_spin_head() : 0)) {
 		int seen = pk_load_relaxed(&m->lock);
 
 		if (!seen || (seen == 1 && !pk_cas_relaxed(&m->lock, &seen, 2)))
