@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* SPDX-FileCopyrightText: 2026 The parkade authors */
 /* Says which object each name of exports.def was bound to, and fails unless
- * that is always the one given: bind LIBRARY.
+ * that is always the one given as its argument.
  *
  * It refers to the names as programs do: the loader fills in the table below
  * before main. How it refers to them is chosen when it is built:
