@@ -11,6 +11,10 @@
  *		that is better done now than while the lock is held
  *	leave	called by the head once it has the word, or gives up: somebody
  *		else becomes the head, or the queue is empty
+ *	splice	puts sleepers into the queue for their threads: those whom a
+ *		signal of a condition variable has reached. Null: the policy
+ *		cannot do that
+ *	settle	is enter for a thread whose node was spliced, once it is awake
  *
  * Lifetime: the queue's memory exists while a thread is inside enter, tend or
  * leave; leave is called before the thread lets the word go, so that nobody
@@ -34,6 +38,11 @@ struct pk_admit_ops {
 	enum pk_entered (*enter)(struct pk_queue *q, struct pk_waiter *w, const struct pk_deadline *deadline);
 	void (*tend)(struct pk_queue *q, struct pk_waiter *w, const int *word);
 	void (*leave)(struct pk_queue *q, struct pk_waiter *w, int *held);
+	/* A chain linked by `next`, of nodes that are PARKED and of no queue. `held`:
+	 * the lock's word if the caller holds the lock, else null; then the lock may
+	 * be gone as soon as one of the chain can become the head. */
+	void (*splice)(struct pk_queue *q, struct pk_waiter *first, struct pk_waiter *last, int *held);
+	enum pk_entered (*settle)(struct pk_queue *q, struct pk_waiter *w);
 };
 
 /* The policies of policy.def. */

@@ -33,6 +33,8 @@
  *	PARKED			ABANDONED	its thread: deadline passed, or a
  *						signal handler in it has to wait
  *	HEAD			ABANDONED	its thread, when it leaves
+ *	BLOCKED			PARKED		a signal, before it is spliced
+ *						(pthread/cond.c)
  *	any			ORPHAN		the child of a fork
  * Being made head and giving up are one race on one word: exactly one wins, so
  * headship is never lost. An ABANDONED node stays linked until it is passed by
@@ -234,34 +236,76 @@ PK_INLINE bool pk_list_crown(struct pk_waiter *n, uint32_t *was)
 	return true;
 }
 
+/* The waiter behind w, which w is taken out before; null if there is none. w is
+ * freed, or will be (D1). */
+PK_INLINE struct pk_waiter *pk_list_unlink(struct pk_queue *q, struct pk_waiter *w)
+{
+	struct pk_waiter *n = pk_load_acquire(&w->next); /* O2 */
+
+	if (!n) {
+		if (pk_list_last(q, w))
+			return NULL;
+		n = pk_load_acquire(&w->next); /* O2 */
+	}
+	pk_waiter_free(w);
+	return n;
+}
+
+/* Make n, or the first live waiter behind it, the head. `held`: the lock's word, if
+ * the caller has got it. `by`: who counts it, or null. */
+PK_INLINE void pk_list_promote(struct pk_queue *q, struct pk_waiter *n, int *held, struct pk_record *by)
+{
+	uint32_t was;
+
+	while (!pk_list_crown(n, &was)) {
+		n = pk_list_unlink(q, n);
+		if (!n)
+			return;
+	}
+	if (pk_state(was) != PK_PARKED)
+		return;
+	if (held && pk_list_move(n, pk_in_state(was, PK_HEAD), held)) {
+		pk_count_in(by, PK_STAT_moved);
+	} else {
+		pk_futex_wake(&n->status, 1);
+		pk_count_in(by, PK_STAT_woken);
+	}
+}
+
 /* The head w leaves: make the next live waiter the head. `held`: the lock's word,
  * if w has got it. */
 PK_INLINE void pk_list_pass(struct pk_queue *q, struct pk_waiter *w, int *held)
 {
-	struct pk_waiter *const me = w; /* still ours to count in once freed */
-	uint32_t was;
-	bool crowned;
+	struct pk_record *by = w->record;
+	struct pk_waiter *n = pk_list_unlink(q, w);
 
-	do {
-		struct pk_waiter *n = pk_load_acquire(&w->next); /* O2 */
+	if (n)
+		pk_list_promote(q, n, held, by);
+}
 
-		if (!n) {
-			if (pk_list_last(q, w))
-				return;
-			n = pk_load_acquire(&w->next); /* O2 */
-		}
-		crowned = pk_list_crown(n, &was);
-		pk_waiter_free(w);
-		w = n;
-	} while (!crowned);
-	if (pk_state(was) != PK_PARKED)
-		return;
-	if (held && pk_list_move(w, pk_in_state(was, PK_HEAD), held)) {
-		pk_count(me, PK_STAT_moved);
-	} else {
-		pk_futex_wake(&w->status, 1);
-		pk_count(me, PK_STAT_woken);
+/* Append sleepers on their threads' behalf. They join as one, and then each is in
+ * the state that it would be in had it joined and parked by itself. */
+PK_INLINE void pk_list_splice(struct pk_queue *q, struct pk_waiter *first, struct pk_waiter *last, int *held)
+{
+	uint64_t tail = pk_load_relaxed(&q->tail);
+	struct pk_waiter *prev = pk_waiter_named(tail), *seen = NULL;
+
+	/* A stranger, as in enter(); found out now, because it may be one of ours. */
+	if (pk_unlikely(prev && prev->queue != q))
+		pk_cas_relaxed(&q->tail, &tail, 0);
+	for (struct pk_waiter *w = first; w; w = pk_load_relaxed(&w->next)) {
+		w->hint = NULL;
+		w->batch = 0;
+		pk_store_relaxed(&w->shuffler, 0);
+		w->queue = q;
 	}
+	prev = pk_waiter_named(pk_xchg_acq_rel(&q->tail, pk_waiter_name(last))); /* O1 */
+	if (prev && prev->queue == q) {
+		if (pk_cas_acq_rel(&prev->next, &seen, first)) /* O2 */
+			return;
+		pk_waiter_free(prev); /* LEFT: D1 */
+	}
+	pk_list_promote(q, first, held, pk_self.record);
 }
 
 #endif

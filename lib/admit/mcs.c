@@ -27,4 +27,14 @@ static void leave(struct pk_queue *q, struct pk_waiter *w, int *held)
 	pk_list_pass(q, w, held);
 }
 
-const struct pk_admit_ops pk_mcs = {enter, tend, leave};
+static void splice(struct pk_queue *q, struct pk_waiter *first, struct pk_waiter *last, int *held)
+{
+	pk_list_splice(q, first, last, held);
+}
+
+static enum pk_entered settle(struct pk_queue *q, struct pk_waiter *w)
+{
+	return pk_list_wait(q, w, NULL, NULL);
+}
+
+const struct pk_admit_ops pk_mcs = {enter, tend, leave, splice, settle};

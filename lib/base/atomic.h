@@ -19,8 +19,15 @@
 
 #define pk_add_relaxed(p, v) __atomic_fetch_add((p), (v), __ATOMIC_RELAXED)
 #define pk_sub_relaxed(p, v) __atomic_fetch_sub((p), (v), __ATOMIC_RELAXED)
+#define pk_add_release(p, v) __atomic_fetch_add((p), (v), __ATOMIC_RELEASE)
+#define pk_sub_release(p, v) __atomic_fetch_sub((p), (v), __ATOMIC_RELEASE)
+#define pk_or_acquire(p, v) __atomic_fetch_or((p), (v), __ATOMIC_ACQUIRE)
 #define pk_or_relaxed(p, v) __atomic_fetch_or((p), (v), __ATOMIC_RELAXED)
 #define pk_and_relaxed(p, v) __atomic_fetch_and((p), (v), __ATOMIC_RELAXED)
+
+/* Between a store and a load of the same thread that must not pass each other: who
+ * looks at a flag after having raised its own (Dekker). */
+#define pk_fence() __atomic_thread_fence(__ATOMIC_SEQ_CST)
 
 /* Compare-and-swap, strong: true and *p = want if *p was *seen; otherwise
  * false and *seen = what was there, read with the order of the failure. */

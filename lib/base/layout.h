@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* SPDX-FileCopyrightText: 2026 The parkade authors */
-/* Our view of glibc's pthread_mutex_t, checked against its header.
+/* Our view of glibc's pthread_mutex_t and pthread_cond_t, checked against its header.
  *
  * The fields that glibc uses keep glibc's meaning (doc/DESIGN.md section 1).
  * Ours are the bytes that glibc leaves alone for the kinds that we serve: the
@@ -69,6 +69,39 @@ _Static_assert(sizeof(((pthread_mutex_t *)0)->__data.__list) == sizeof(struct pk
 PK_INLINE struct pk_mutex *pk_mutex_of(pthread_mutex_t *mutex)
 {
 	return (struct pk_mutex *)mutex;
+}
+
+/* A condition variable is ours altogether, but for the flags that glibc's
+ * pthread_cond_init leaves and debuggers read (gdb: `__wrefs`). All zero is an idle
+ * one on CLOCK_REALTIME. The last 8 bytes are never looked at: the initialiser of
+ * some releases leaves them as they are (glibc bug 32786). */
+struct pk_cond {
+	struct pk_queue waiters; /* tail: the name of the last one, or 0 (pthread/cond.c) */
+	union {
+		/* process-private */
+		struct {
+			uint32_t lock;	 /* of the list */
+			uint32_t passed; /* how often the first has been passed over */
+		};
+		/* process-shared (pthread/cond-shared.c) */
+		uint32_t sequence;
+	};
+	uint32_t unused[3];
+	uint32_t refs; /* glibc's __wrefs: flags, and 8 for each waiter */
+} __attribute__((may_alias));
+
+#define PK_COND_SHARED 1u    /* process-shared */
+#define PK_COND_MONOTONIC 2u /* timedwait's clock */
+#define PK_COND_DESTROYER 4u /* somebody waits for the waiters to be out */
+#define PK_COND_WAITER 8u
+
+_Static_assert(offsetof(struct pk_cond, refs) == offsetof(pthread_cond_t, __data.__wrefs),
+	       "pthread_cond_t: __wrefs is elsewhere");
+_Static_assert(sizeof(struct pk_cond) <= 40, "the last 8 bytes of pthread_cond_t are not ours");
+
+PK_INLINE struct pk_cond *pk_cond_of(pthread_cond_t *cond)
+{
+	return (struct pk_cond *)cond;
 }
 
 #endif

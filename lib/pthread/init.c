@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "admit/admit.h"
-#include "pthread/mutex.h"
+#include "pthread/cond.h"
 #include "rt/config.h"
 #include "rt/fork.h"
 #include "rt/real.h"
@@ -28,7 +28,7 @@ static __attribute__((constructor)) void setup(void)
 	pk_config_read();
 	pk_topology_read("", pk_config.topology);
 	pk_spin_setup();
-	pk_thread_setup(pk_mutex_waiter_gone);
+	pk_thread_setup(pk_cond_waiter_gone);
 	pk_incarnation_setup();
 	pk_incarnation_next();
 	pk_fork_setup();

@@ -15,6 +15,8 @@
 # include <config.h>
 #endif
 
+#include "pthread/c11.h"
+#include "pthread/cond.h"
 #include "pthread/mutex.h"
 #include "pthread/nodes.h"
 

@@ -30,18 +30,27 @@ static void leave(struct pk_mutex *m, const struct pk_admit_ops *ops, struct pk_
 /* The thread's place is given up for it. */
 static void give_up(const struct pk_admit_ops *ops, struct pk_waiter *w)
 {
-	struct pk_queue *q = w->queue;
+	/* acquire: a spliced node's queue is told with its headship */
+	if (pk_waiter_abandon(w) || pk_state(pk_load_acquire(&w->status)) != PK_HEAD || !w->queue)
+		return;
+	leave((struct pk_mutex *)((char *)w->queue - offsetof(struct pk_mutex, queue)), ops, w, false);
+}
 
-	if (!pk_waiter_abandon(w) && pk_waiter_is_head(w) && q)
-		leave((struct pk_mutex *)((char *)q - offsetof(struct pk_mutex, queue)), ops, w, false);
+/* w is the head of the queue: wait for the word. 0 or ETIMEDOUT. */
+static int wait_as_head(struct pk_mutex *m, const struct pk_admit_ops *ops, struct pk_waiter *w,
+			const struct pk_deadline *deadline)
+{
+	int ret = pk_word_wait(m, ops, w, w->slept, deadline);
+
+	if (pk_likely(pk_waiter_is_head(w)))
+		leave(m, ops, w, !ret);
+	return ret;
 }
 
 /* Wait for the word by way of the queue, with node w. 0 or ETIMEDOUT. */
 static int wait_queued(struct pk_mutex *m, const struct pk_admit_ops *ops, struct pk_waiter *w,
 		       const struct pk_deadline *deadline)
 {
-	int ret;
-
 	pk_count(w, PK_STAT_entered);
 	switch (ops->enter(&m->queue, w, deadline)) {
 	case PK_TIMED_OUT:
@@ -51,10 +60,7 @@ static int wait_queued(struct pk_mutex *m, const struct pk_admit_ops *ops, struc
 	case PK_IS_HEAD:
 		break;
 	}
-	ret = pk_word_wait(m, ops, w, w->slept, deadline);
-	if (pk_likely(pk_waiter_is_head(w)))
-		leave(m, ops, w, !ret);
-	return ret;
+	return wait_as_head(m, ops, w, deadline);
 }
 
 /* A signal handler has to wait in the middle of its thread's wait. It does not
@@ -244,6 +250,51 @@ int pk_mutex_unlock_slow(pthread_mutex_t *mutex, uint64_t kind, int tid)
 			return EPERM;
 	}
 	return pk_mutex_release(m);
+}
+
+int pk_mutex_cond_begin(pthread_mutex_t *mutex, struct pk_queue **home)
+{
+	struct pk_mutex *m = pk_mutex_of(mutex);
+	uint64_t kind = pk_load_relaxed(&m->kind);
+	bool counts = is_type(kind, PTHREAD_MUTEX_RECURSIVE_NP);
+
+	*home = NULL;
+	if (!is_ours(kind, pk_self.tid))
+		return 0;
+	if ((counts || is_type(kind, PTHREAD_MUTEX_ERRORCHECK_NP)) && pk_load_relaxed(&m->owner) != pk_self.tid)
+		return EPERM;
+	if (!counts || m->count == 1)
+		*home = &m->queue;
+	return 0;
+}
+
+int pk_mutex_cond_unlock(pthread_mutex_t *mutex, const struct pk_queue *home)
+{
+	if (home)
+		pk_mutex_of(mutex)->nusers++;
+	return pk_mutex_unlock(mutex);
+}
+
+int pk_mutex_cond_lock(pthread_mutex_t *mutex, const struct pk_queue *home)
+{
+	int ret = pk_mutex_lock(mutex);
+
+	if (home && !ret)
+		pk_mutex_of(mutex)->nusers--;
+	return ret;
+}
+
+void pk_mutex_cond_settle(pthread_mutex_t *mutex, struct pk_waiter *w, bool queued)
+{
+	struct pk_mutex *m = pk_mutex_of(mutex);
+	const struct pk_admit_ops *ops = pk_load_acquire(&pk_admit);
+
+	if (queued && ops->settle(&m->queue, w) == PK_IS_HEAD)
+		wait_as_head(m, ops, w, NULL);
+	else
+		pk_word_wait(m, NULL, NULL, true, NULL);
+	own(m, pk_load_relaxed(&m->kind), pk_self.tid);
+	m->nusers--;
 }
 
 int pk_mutex_wake(struct pk_mutex *m)

@@ -13,8 +13,9 @@
  *	thread sees the record as the last one left it.
  *  O2	release of a chunk's address pairs with acquire in chunk_of(): the
  *	names of its nodes come with it.
- *  O3	release of `used` pairs with acquire in pk_waiter_named() and
- *	pk_stat_sum(): every record below it lies in a mapped chunk. */
+ *  O3	release of `used` pairs with acquire in pk_waiter_named(),
+ *	pk_record_of() and pk_stat_sum(): every record below it lies in a mapped
+ *	chunk. */
 #include "rt/arena.h"
 
 #include <stddef.h>
@@ -105,6 +106,7 @@ static struct pk_record *grow(void)
 	struct pk_record *r = record_at(index);
 
 	r->index = index;
+	pk_store_relaxed(&r->thread, 0);
 	for (unsigned i = 0; i < PK_RECORD_NODES; i++) {
 		struct pk_waiter *w = &r->node[i];
 
@@ -159,6 +161,11 @@ struct pk_waiter *pk_waiter_named(uint64_t name)
 	return &record_at((id - 1) / PK_RECORD_NODES)->node[(id - 1) % PK_RECORD_NODES];
 }
 
+uint32_t pk_incarnation(void)
+{
+	return pk_load_relaxed(incarnation);
+}
+
 void pk_incarnation_setup(void)
 {
 	enum { PAGE = 4096 }; /* or larger: the kernel rounds up */
@@ -186,6 +193,19 @@ void pk_arena_fork_child(const struct pk_record *own)
 {
 	used = first = own ? own->index + 1 : 0;
 	free_list = 0;
+}
+
+struct pk_record *pk_record_of(pthread_t thread)
+{
+	uint32_t n = pk_load_acquire(&used); /* O3 */
+
+	for (uint32_t i = first; i < n; i++) {
+		struct pk_record *r = record_at(i);
+
+		if (pk_load_acquire(&r->thread) == thread)
+			return r;
+	}
+	return NULL;
 }
 
 uint64_t pk_stat_sum(int which)

@@ -19,6 +19,7 @@
 #ifndef PK_ARENA_H
 #define PK_ARENA_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -35,16 +36,21 @@ enum {
 enum { PK_RECORD_NODES = 4 };
 
 /* The state of a waiter, in the low bits of its status; who changes it is in
- * admit/list.h. The bits above count the uses of the node, so that what is meant
- * for one wait does not reach a later one. */
+ * admit/list.h and pthread/cond.c. The bits above count the uses of the node, so
+ * that what is meant for one wait does not reach a later one. */
 enum pk_state {
-	PK_WAITING,   /* spins, and will park when its budget is spent */
-	PK_SPINNING,  /* has been granted another budget */
-	PK_PARKED,    /* sleeps on its status, or is about to */
+	/* There is a place to give up: */
+	PK_WAITING,  /* spins, and will park when its budget is spent */
+	PK_SPINNING, /* has been granted another budget */
+	PK_PARKED,   /* sleeps on its status, or is about to */
+	PK_BLOCKED,  /* the same, and it is a condition variable that it waits for */
+	/* There is none: */
 	PK_HEAD,      /* is the head of the queue */
 	PK_ABANDONED, /* gave up; linked until somebody passes the node */
 	PK_ORPHAN,    /* its queue is another process's: fork happened */
-	PK_STATE_MASK = 7,
+	PK_SIGNALLED, /* has been signalled, and may go for the mutex */
+	PK_LEAVING,   /* waits no longer; in its condition variable's list until it unlinks itself */
+	PK_STATE_MASK = 15,
 };
 
 PK_INLINE enum pk_state pk_state(uint32_t status)
@@ -73,6 +79,7 @@ struct pk_waiter {
 	uint32_t shuffler;
 	/* Constant while the node is in a queue. */
 	struct pk_queue *queue; /* which: a copied lock's tail names strangers */
+	struct pk_queue *home;	/* where a signal moves it to, or null (pthread/cond.c) */
 	uint32_t id;
 	uint16_t socket;
 	bool spins; /* its thread has a place among the spinners */
@@ -80,9 +87,13 @@ struct pk_waiter {
 	struct pk_record *record;
 } PK_ALIGNED(PK_CACHE_LINE);
 
+_Static_assert(sizeof(struct pk_waiter) == PK_CACHE_LINE || sizeof(void *) != 8, "a node is one cache line");
+
 struct pk_record {
 	uint32_t index;
 	uint32_t next_free; /* 1 + index, while on the free list */
+	pthread_t thread;   /* whose it is, or 0 */
+	bool cancelled;	    /* pthread_cancel was called for that thread (pthread/cancel.c) */
 	uint64_t stat[PK_STATS];
 	struct pk_waiter node[PK_RECORD_NODES];
 } PK_ALIGNED(PK_CACHE_LINE);
@@ -101,9 +112,11 @@ void pk_arena_fork_child(const struct pk_record *own);
  * of the same thread that does the same. */
 struct pk_waiter *pk_waiter_take(struct pk_record *record);
 
-/* Give up the place of a node in its queue. False if it is no place any more: it
- * has been made the head, orphaned, or given up before. Release: the waiter's last
- * use of the node; pairs with the acquire of who passes it. */
+/* Give up the place of a node: in a queue it is ABANDONED, and belongs to who passes
+ * it; in a condition variable's list it is LEAVING, and still its thread's. False if
+ * there is no place any more: it has been made the head, signalled, orphaned, or given
+ * up before. Release: the waiter's last use of an abandoned node; pairs with the
+ * acquire of who passes it. */
 PK_INLINE bool pk_waiter_abandon(struct pk_waiter *w)
 {
 	uint32_t seen = pk_load_relaxed(&w->status);
@@ -111,7 +124,8 @@ PK_INLINE bool pk_waiter_abandon(struct pk_waiter *w)
 	do {
 		if (pk_state(seen) >= PK_HEAD)
 			return false;
-	} while (!pk_cas_release(&w->status, &seen, pk_in_state(seen, PK_ABANDONED)));
+	} while (!pk_cas_release(&w->status, &seen,
+				 pk_in_state(seen, pk_state(seen) == PK_BLOCKED ? PK_LEAVING : PK_ABANDONED)));
 	return true;
 }
 
@@ -135,19 +149,26 @@ struct pk_waiter *pk_waiter_named(uint64_t name);
 
 /* The incarnation of the process: made ready once, in the constructor, and changed
  * there and after fork to one that differs from every ancestor's. */
+uint32_t pk_incarnation(void);
 void pk_incarnation_setup(void);
 void pk_incarnation_next(void);
 
+/* Counts nothing for a thread without a record (null). */
 PK_INLINE void pk_count_in(struct pk_record *r, int which)
 {
 	/* One writer: no read-modify-write needed. */
-	pk_store_relaxed(&r->stat[which], pk_load_relaxed(&r->stat[which]) + 1);
+	if (pk_likely(r != NULL))
+		pk_store_relaxed(&r->stat[which], pk_load_relaxed(&r->stat[which]) + 1);
 }
 
 PK_INLINE void pk_count(struct pk_waiter *w, int which)
 {
 	pk_count_in(w->record, which);
 }
+
+/* The record of that thread, or null. It may be another thread's by the time that it
+ * is used, if that one exits. */
+struct pk_record *pk_record_of(pthread_t thread);
 
 /* The sum of one counter over all records. */
 uint64_t pk_stat_sum(int which);

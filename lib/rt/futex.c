@@ -10,10 +10,10 @@
 
 #include "base/arch/arch.h"
 #include "rt/clock.h"
+#include "rt/thread.h"
 
-int pk_futex_wait(const void *word, uint32_t expected, const struct pk_deadline *deadline)
+PK_INLINE int wait(const void *word, uint32_t expected, int op, uint32_t bits, const struct pk_deadline *deadline)
 {
-	int op = FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG;
 	const struct timespec *abstime = NULL;
 	long ret;
 
@@ -25,13 +25,14 @@ int pk_futex_wait(const void *word, uint32_t expected, const struct pk_deadline 
 		if (deadline->clock == CLOCK_REALTIME)
 			op |= FUTEX_CLOCK_REALTIME;
 	}
-	ret = pk_arch_syscall(SYS_futex, (long)word, op, expected, (long)abstime, 0, FUTEX_BITSET_MATCH_ANY);
+	ret = pk_arch_syscall(SYS_futex, (long)word, op, expected, (long)abstime, 0, bits);
 	switch (ret) {
 	case -ETIMEDOUT:
 		return ETIMEDOUT;
-	case 0:	      /* woken, or a late wake-up meant for somebody before us */
 	case -EAGAIN: /* *word was not as expected */
-	case -EINTR:  /* a signal handler ran */
+		return EAGAIN;
+	case 0:	     /* woken, or a late wake-up meant for somebody before us */
+	case -EINTR: /* a signal handler ran */
 		return 0;
 	default:
 		/* EFAULT, EINVAL, ENOSYS, or EPERM by a seccomp filter: nothing
@@ -41,13 +42,37 @@ int pk_futex_wait(const void *word, uint32_t expected, const struct pk_deadline 
 	}
 }
 
-int pk_futex_wake(const void *word, int n)
+int pk_futex_wait(const void *word, uint32_t expected, const struct pk_deadline *deadline)
 {
-	long ret = pk_arch_syscall(SYS_futex, (long)word, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, n, 0, 0, 0);
+	int ret = wait(word, expected, FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, FUTEX_BITSET_MATCH_ANY, deadline);
 
+	return ret == EAGAIN ? 0 : ret;
+}
+
+int pk_futex_wait_shared(const void *word, uint32_t expected, uint32_t bits, const struct pk_deadline *deadline)
+{
+	return wait(word, expected, FUTEX_WAIT_BITSET, bits, deadline);
+}
+
+PK_INLINE int wake(const void *word, int n, int op, uint32_t bits)
+{
+	long ret = pk_arch_syscall(SYS_futex, (long)word, op, n, 0, 0, bits);
+
+	if (ret > 0)
+		pk_count_in(pk_self.record, PK_STAT_wakes);
 	/* EFAULT: the memory is gone, and with it everybody who slept there
 	 * (glibc tolerates it for the same reason). */
 	return ret < 0 ? 0 : (int)ret;
+}
+
+int pk_futex_wake(const void *word, int n)
+{
+	return wake(word, n, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, 0);
+}
+
+int pk_futex_wake_shared(const void *word, int n, uint32_t bits)
+{
+	return wake(word, n, FUTEX_WAKE_BITSET, bits);
 }
 
 bool pk_futex_move(const void *from, uint32_t expected, const void *to)

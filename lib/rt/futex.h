@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* SPDX-FileCopyrightText: 2026 The parkade authors */
-/* The door to the futex system call. Private futexes only: glibc's are private
- * for the kinds of objects that we serve, and each side must reach the other's
- * sleepers. */
+/* The door to the futex system call. Private futexes, but for two calls: glibc's are
+ * private for the kinds of objects that it and we both serve, and each side must
+ * reach the other's sleepers. */
 #ifndef PK_FUTEX_H
 #define PK_FUTEX_H
 
@@ -29,5 +29,10 @@ int pk_futex_wake(const void *word, int n);
 /* Have the thread that sleeps on `from`, if there is one, sleep on `to` instead,
  * provided that *from == expected. False if it is not, or the kernel refuses. */
 bool pk_futex_move(const void *from, uint32_t expected, const void *to);
+
+/* The same between processes. `bits`: what kinds of wake-up to heed, what kinds of
+ * sleepers to wake. wait: also returns EAGAIN if it found *word changed. */
+int pk_futex_wait_shared(const void *word, uint32_t expected, uint32_t bits, const struct pk_deadline *deadline);
+int pk_futex_wake_shared(const void *word, int n, uint32_t bits);
 
 #endif

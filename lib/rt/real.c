@@ -15,7 +15,13 @@ static int resolved;
 
 static void *find(const char *name)
 {
-	void *found = dlsym(RTLD_NEXT, name);
+	/* Before glibc 2.36 dlsym may find a function's oldest version, and those of
+	 * pthread_cond_* before 2.3.2 take another object. The node exists only where
+	 * glibc is as old as that; without it there is but one version. */
+	void *found = dlvsym(RTLD_NEXT, name, "GLIBC_2.3.2");
+
+	if (!found)
+		found = dlsym(RTLD_NEXT, name);
 
 	if (!found) {
 		pk_report("parkade: error: the C library has no %s\n", name);

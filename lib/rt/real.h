@@ -6,6 +6,7 @@
 
 #include <pthread.h>
 #include <stdbool.h>
+#include <threads.h>
 #include <time.h>
 
 struct pk_real {

@@ -31,13 +31,15 @@ static void thread_exit(void *value)
 	(void)value;
 	/* Destructors of other keys may still lock: without a record. */
 	pk_self.exiting = true;
-	pk_self.record = NULL;
 	if (pk_self.waits) {
 		wait_gone(pk_self.waits);
 		pk_self.waits = NULL;
 	}
-	if (r)
-		pk_record_give(r);
+	pk_self.record = NULL;
+	if (!r)
+		return;
+	pk_store_relaxed(&r->thread, 0);
+	pk_record_give(r);
 }
 
 void pk_thread_setup(void (*gone)(struct pk_waiter *w))
@@ -102,6 +104,9 @@ struct pk_record *pk_thread_record(void)
 		return pk_self.record;
 	}
 	pk_self.record = r;
+	pk_store_relaxed(&r->cancelled, false);
+	pk_store_release(&r->thread, pthread_self()); /* release: `cancelled` is not written after it */
+	pk_fence();				      /* pthread/cancel.c says why */
 	/* Any value that is not null has the destructor called. */
 	pk_real()->pthread_setspecific(key, r);
 	return r;

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* SPDX-FileCopyrightText: 2026 The parkade authors */
+/* Process-shared condition variables; the contract is in cond-shared.h.
+ *
+ * The object holds a sequence number, which every signal advances, and the count of
+ * waiters. A waiter remembers the number that it saw with the mutex held, and sleeps
+ * until there is another. Who sleeps is known to the kernel alone: a process that is
+ * killed takes its waiters along, and no signal is spent on them. (glibc's protocol
+ * counts its waiters, and a killed one blocks the object for good.)
+ *
+ * Stolen wake-ups: a signal wakes one sleeper, and it must be one that had waited
+ * before. Which sleepers are that is told by the futex's bit set: one bit for each
+ * number modulo 32, and the signal leaves out those who have seen its own number.
+ * Left out with them are any who have slept for a multiple of 32 signals; if nobody
+ * else is woken, all of that bit are, and the new ones among them sleep on.
+ * A waiter that has not gone to sleep yet sees the number change, and returns as well:
+ * wake-ups for no reason are allowed (POSIX), lost ones are not.
+ *
+ * Ledger: `sequence` and the count are written with the mutex held by those whom a
+ * signal must reach, so the mutex orders them. A waiter's last access to the object is
+ * to subtract itself from the count (release), before it locks the mutex; destroy
+ * waits (acquire) for them, but not for ever, since killed waiters remain counted. A
+ * signal touches nothing after the number, but for the address.
+ *
+ * Cancellation: glibc's asynchronous one, around the system call alone. A waiter that
+ * is cancelled cannot know whether it has just been woken; if there has been a signal
+ * it passes one on. */
+#include "pthread/cond-shared.h"
+
+#include <errno.h>
+#include <limits.h>
+
+#include "pthread/mutex.h"
+#include "rt/clock.h"
+#include "rt/real.h"
+
+enum { DESTROY_US = 200000 /* how long destroy waits for waiters that may be dead */ };
+
+struct shared_wait {
+	struct pk_cond *c;
+	pthread_mutex_t *mutex;
+	struct pk_queue *home;
+	uint32_t seen; /* the number that it waits to be another */
+};
+
+static uint32_t bit_of(uint32_t number)
+{
+	return (uint32_t)1 << number % 32;
+}
+
+static void retire(struct pk_cond *c)
+{
+	if (pk_sub_release(&c->refs, PK_COND_WAITER) & PK_COND_DESTROYER)
+		pk_futex_wake_shared(&c->refs, INT_MAX, UINT_MAX);
+}
+
+static void cancelled(void *arg)
+{
+	struct shared_wait *s = arg;
+
+	if (pk_load_relaxed(&s->c->sequence) != s->seen)
+		pk_cond_shared_signal(s->c);
+	retire(s->c);
+	pk_mutex_cond_lock(s->mutex, s->home);
+}
+
+/* Sleep until there is another number: 0; or ETIMEDOUT. */
+static PK_NOINLINE int sleep_shared(struct shared_wait *s, const struct pk_deadline *deadline)
+{
+	int type, late;
+
+	pthread_cleanup_push(cancelled, s);
+	do {
+		pk_real()->pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &type);
+		late = pk_futex_wait_shared(&s->c->sequence, s->seen, bit_of(s->seen), deadline);
+		pk_real()->pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &type);
+	} while (!late && pk_load_relaxed(&s->c->sequence) == s->seen);
+	pthread_cleanup_pop(0);
+	return late == EAGAIN ? 0 : late;
+}
+
+int pk_cond_shared_wait(struct pk_cond *c, pthread_mutex_t *mutex, const struct pk_deadline *deadline)
+{
+	struct shared_wait s = {.c = c, .mutex = mutex};
+	int ret = pk_mutex_cond_begin(mutex, &s.home);
+	int late;
+
+	if (ret)
+		return ret;
+	pk_add_relaxed(&c->refs, PK_COND_WAITER);
+	s.seen = pk_load_relaxed(&c->sequence);
+	ret = pk_mutex_cond_unlock(mutex, s.home);
+	if (ret) {
+		retire(c);
+		return ret;
+	}
+	late = sleep_shared(&s, deadline);
+	retire(c);
+	ret = pk_mutex_cond_lock(mutex, s.home);
+	return ret ? ret : late;
+}
+
+int pk_cond_shared_signal(struct pk_cond *c)
+{
+	uint32_t number;
+
+	if (pk_load_relaxed(&c->refs) < PK_COND_WAITER)
+		return 0;
+	number = pk_add_release(&c->sequence, 1) + 1;
+	if (!pk_futex_wake_shared(&c->sequence, 1, ~bit_of(number)))
+		pk_futex_wake_shared(&c->sequence, INT_MAX, bit_of(number));
+	return 0;
+}
+
+int pk_cond_shared_broadcast(struct pk_cond *c)
+{
+	if (pk_load_relaxed(&c->refs) < PK_COND_WAITER)
+		return 0;
+	pk_add_release(&c->sequence, 1);
+	pk_futex_wake_shared(&c->sequence, INT_MAX, UINT_MAX);
+	return 0;
+}
+
+int pk_cond_shared_destroy(struct pk_cond *c)
+{
+	uint64_t until = pk_clock_us() + DESTROY_US;
+	struct timespec end = {(time_t)(until / 1000000), (long)(until % 1000000 * 1000)};
+	struct pk_deadline deadline = {&end, CLOCK_MONOTONIC};
+	uint32_t refs;
+
+	do
+		refs = pk_or_acquire(&c->refs, PK_COND_DESTROYER) | PK_COND_DESTROYER;
+	while (refs >= PK_COND_WAITER && pk_futex_wait_shared(&c->refs, refs, UINT_MAX, &deadline) != ETIMEDOUT);
+	return 0;
+}

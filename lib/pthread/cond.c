@@ -1,0 +1,609 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* SPDX-FileCopyrightText: 2026 The parkade authors */
+/* Process-private condition variables; the contract is in cond.h.
+ *
+ * Waiters stand in a list, in order of arrival: circular, linked by `next` and `hint`
+ * (backwards), its last one named by the object (rt/arena.h). The list has a lock of
+ * its own, held for a few instructions for each waiter that is touched. Everything
+ * else happens in the waiter's status, on which it sleeps.
+ *
+ * *Wait morphing*: a signal while the mutex is held does not wake its waiter to fight
+ * for the mutex, but moves it, asleep, into the mutex's admission queue. There it is
+ * like a waiter that has parked, and wakes when its turn comes. Where the policy has
+ * no queue, the waiters that a broadcast reaches become a *chain*: each has the next
+ * one follow when it has got the mutex itself.
+ *
+ * State of a waiter (`status`), beside those of admit/list.h
+ *	from		to		by
+ *	any, of the	BLOCKED		its thread, before it lists itself
+ *	last use
+ *	BLOCKED		PARKED		a signal, which takes it from the list
+ *	BLOCKED		LEAVING		its thread: deadline passed, a signal handler
+ *					in it has to wait, its end; or pthread_cancel
+ *	PARKED		SIGNALLED	that signal: it is to lock the mutex itself
+ *	PARKED		HEAD		who is before it in the mutex's queue, or in
+ *					the chain
+ *	PARKED		ABANDONED	its thread, for a handler that has to wait
+ *	any		ORPHAN		the child of a fork
+ * To be signalled and to leave are one race on one word: exactly one wins, so no
+ * signal is lost on a waiter that has timed out or been cancelled, and none is given
+ * to two. A waiter in state LEAVING is still listed, and takes itself out.
+ *
+ * Destruction: a waiter that has been signalled never touches the object again, nor
+ * does a signal after it has let go of the list. One that is LEAVING does, and
+ * destroy waits for it.
+ *
+ * Ledger
+ *  C1	lock: acquire when the list is taken, release when it is let go: the list,
+ *	and the nodes in it as their threads initialised them.
+ *  C2	status: release by the signal, acquire by the waiter: the signal's last use
+ *	of the node comes before its thread uses it again; its `queue` and `next`
+ *	come with the headship.
+ *  C3	Cancellation: pthread_cancel sets glibc's flag, then `cancelled`, and then
+ *	looks for a BLOCKED node; the waiter becomes BLOCKED and then looks at
+ *	`cancelled`. A full fence between on both sides: at least one sees the other.
+ * What the program protects with the mutex is ordered by the mutex.
+ *
+ * Fork: a lock or a list of another incarnation is a thread's that the child does not
+ * have, and counts as free and empty. */
+#include "pthread/cond.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <string.h>
+
+#include "admit/list.h"
+#include "pthread/cond-shared.h"
+#include "pthread/mutex.h"
+#include "rt/clock.h"
+#include "rt/config.h"
+#include "rt/real.h"
+#include "rt/topology.h"
+
+enum {
+	/* The lock's word: 0, or the holder's incarnation and these. */
+	LOCKED = 1,
+	CONTENDED = 2, /* somebody may sleep on it */
+	INCARNATION_SHIFT = 2,
+	/* How long to wait for it awake: it is held for less. */
+	LOCK_ROUNDS = 100,
+	/* How many waiters a signal looks at for one of its own socket. */
+	LOCAL_WAITERS = 32,
+	/* How long a thread without a node sleeps at a time. */
+	DOZE_US = 1000,
+};
+
+/* ---- the list ---- */
+
+/* The last waiter, or null. What does not belong here is the parent's, or was copied
+ * along with another object. */
+static struct pk_waiter *last_of(struct pk_cond *c)
+{
+	struct pk_waiter *w = pk_waiter_named(pk_load_relaxed(&c->waiters.tail));
+
+	return w && w->queue == &c->waiters ? w : NULL;
+}
+
+static void set_last(struct pk_cond *c, const struct pk_waiter *w)
+{
+	pk_store_relaxed(&c->waiters.tail, w ? pk_waiter_name(w) : 0);
+}
+
+static void count(struct pk_cond *c, uint32_t n)
+{
+	pk_store_relaxed(&c->refs, pk_load_relaxed(&c->refs) + n * PK_COND_WAITER);
+}
+
+static void take(struct pk_cond *c)
+{
+	const uint32_t mine = pk_incarnation() << INCARNATION_SHIFT | LOCKED;
+	uint32_t want = mine;
+	unsigned budget = LOCK_ROUNDS;
+
+	for (;;) {
+		uint32_t seen = pk_load_relaxed(&c->lock);
+
+		if ((seen & ~(uint32_t)CONTENDED) != mine) { /* free, or a ghost's */
+			if (pk_cas_acquire(&c->lock, &seen, want)) /* C1 */
+				break;
+		} else if (pk_spent(&budget) &&
+			   (seen & CONTENDED || pk_cas_relaxed(&c->lock, &seen, mine | CONTENDED))) {
+			pk_futex_wait(&c->lock, mine | CONTENDED, NULL);
+			want = mine | CONTENDED; /* others may sleep there still */
+		}
+	}
+	if (pk_unlikely(!last_of(c) && pk_load_relaxed(&c->waiters.tail))) {
+		set_last(c, NULL);
+		c->passed = 0;
+		pk_store_relaxed(&c->refs, pk_load_relaxed(&c->refs) & (PK_COND_WAITER - 1));
+	}
+}
+
+/* Nothing of the object is touched after the exchange, but for its address. */
+static void let_go(struct pk_cond *c)
+{
+	bool destroyer = pk_load_relaxed(&c->refs) & PK_COND_DESTROYER;
+
+	if (pk_unlikely(pk_xchg_release(&c->lock, 0) & CONTENDED)) /* C1 */
+		pk_futex_wake(&c->lock, 1);
+	if (pk_unlikely(destroyer))
+		pk_futex_wake(&c->refs, INT_MAX);
+}
+
+static void list(struct pk_cond *c, struct pk_waiter *w)
+{
+	struct pk_waiter *last;
+
+	take(c);
+	last = last_of(c);
+	if (last) {
+		struct pk_waiter *first = last->next;
+
+		w->next = first;
+		w->hint = last;
+		first->hint = w;
+		last->next = w;
+	} else {
+		w->next = w->hint = w;
+	}
+	set_last(c, w);
+	count(c, 1);
+	let_go(c);
+}
+
+static void unlist(struct pk_cond *c, struct pk_waiter *w)
+{
+	if (w->next == w) {
+		set_last(c, NULL);
+		c->passed = 0;
+	} else {
+		w->hint->next = w->next;
+		w->next->hint = w->hint;
+		if (last_of(c) == w)
+			set_last(c, w->hint);
+	}
+	count(c, -1u);
+}
+
+/* ---- signals ---- */
+
+/* The waiter is to be signalled, unless it is leaving: then false. */
+static bool claim(struct pk_cond *c, struct pk_waiter *w)
+{
+	uint32_t seen = pk_load_relaxed(&w->status);
+
+	/* relaxed: it is told nothing by this */
+	if (pk_state(seen) != PK_BLOCKED || !pk_cas_relaxed(&w->status, &seen, pk_in_state(seen, PK_PARKED)))
+		return false;
+	unlist(c, w);
+	w->queue = NULL; /* and of no mutex's yet */
+	pk_store_relaxed(&w->next, NULL);
+	return true;
+}
+
+/* PARKADE_COND=local: a waiter of the caller's socket among the first ones, or null. */
+static struct pk_waiter *claim_local(struct pk_cond *c, struct pk_waiter *last)
+{
+	unsigned socket = pk_socket_here(pk_self.record ? pk_self.record->index : 0);
+	struct pk_waiter *first = last->next, *w = first;
+
+	if (c->passed >= (uint32_t)pk_config.batch)
+		return NULL;
+	for (int i = 0; i < LOCAL_WAITERS; i++, w = w->next) {
+		if (w->socket == socket && claim(c, w)) {
+			c->passed += w != first;
+			return w;
+		}
+		if (w == last)
+			break;
+	}
+	return NULL;
+}
+
+/* The waiter that a signal is for, taken from the list; null if nobody waits. */
+static struct pk_waiter *claim_one(struct pk_cond *c)
+{
+	struct pk_waiter *last = last_of(c), *w;
+
+	if (!last)
+		return NULL;
+	if (pk_sockets > 1 && pk_config.cond[0] == 'l' && (w = claim_local(c, last)))
+		return w;
+	c->passed = 0;
+	for (w = last->next;; w = w->next) {
+		if (claim(c, w))
+			return w;
+		if (w == last)
+			return NULL;
+	}
+}
+
+/* All of them, linked by `next` in order of arrival. */
+static struct pk_waiter *claim_all(struct pk_cond *c)
+{
+	struct pk_waiter *chain = NULL, *end = NULL;
+	struct pk_waiter *last = last_of(c), *w, *next;
+
+	for (w = last ? last->next : NULL; w; w = w == last ? NULL : next) {
+		next = w->next;
+		if (!claim(c, w))
+			continue;
+		if (end)
+			pk_store_relaxed(&end->next, w);
+		else
+			chain = w;
+		end = w;
+	}
+	return chain;
+}
+
+/* Let the waiter lock the mutex by itself. */
+static void wake(struct pk_waiter *w)
+{
+	uint32_t seen = pk_load_acquire(&w->status);
+
+	do {
+		if (pk_state(seen) == PK_ABANDONED) { /* it does so already */
+			pk_waiter_free(w);
+			return;
+		}
+	} while (!pk_cas_acq_rel(&w->status, &seen, pk_in_state(seen, PK_SIGNALLED))); /* C2 */
+	pk_futex_wake(&w->status, 1);
+	pk_count_in(pk_self.record, PK_STAT_signalled);
+}
+
+/* The chain that begins with w follows, one by one. `held`: the mutex's word, if the
+ * caller has it; w is moved there then. */
+static void follow(struct pk_waiter *w, int *held)
+{
+	uint32_t was;
+
+	while (!pk_list_crown(w, &was)) { /* C2 */
+		struct pk_waiter *next = pk_load_relaxed(&w->next);
+
+		pk_waiter_free(w);
+		if (!next)
+			return;
+		w = next;
+	}
+	if (!held || !pk_list_move(w, pk_in_state(was, PK_HEAD), held))
+		pk_futex_wake(&w->status, 1);
+}
+
+/* Those that wait with the same mutex, first to last, have been signalled. They have
+ * not been let loose yet, so the mutex is there. */
+static void deliver_to(struct pk_queue *home, struct pk_waiter *first, struct pk_waiter *last)
+{
+	const struct pk_admit_ops *ops = pk_load_acquire(&pk_admit);
+	struct pk_mutex *m;
+	int *held;
+
+	if (!home) {
+		for (struct pk_waiter *next; first; first = next) {
+			next = pk_load_relaxed(&first->next);
+			wake(first);
+		}
+		return;
+	}
+	m = (struct pk_mutex *)((char *)home - offsetof(struct pk_mutex, queue));
+	held = pk_self.tid && pk_load_relaxed(&m->owner) == pk_self.tid ? &m->lock : NULL;
+	/* Nobody before it, and nothing that we could do without waking it. */
+	if (first == last && !held && !pk_load_relaxed(&home->tail)) {
+		wake(first);
+	} else if (ops && ops->splice) {
+		for (struct pk_waiter *w = first; w; w = pk_load_relaxed(&w->next))
+			pk_count_in(pk_self.record, PK_STAT_morphed);
+		ops->splice(home, first, last, held);
+	} else {
+		follow(first, held);
+	}
+}
+
+/* A program may wait with several mutexes, one after the other. (At the same time it
+ * must not, says POSIX; it works all the same.) */
+static void deliver(struct pk_waiter *chain)
+{
+	while (chain) {
+		struct pk_waiter *first = chain, *last = chain;
+
+		while ((chain = pk_load_relaxed(&last->next)) && chain->home == first->home)
+			last = chain;
+		pk_store_relaxed(&last->next, NULL);
+		deliver_to(first->home, first, last);
+	}
+}
+
+/* glibc's function is to be called. */
+static bool is_glibcs(struct pk_cond *c)
+{
+	if (pk_unlikely(pk_cond_is_shared(c)))
+		return !pk_cond_is_ours(c);
+	return pk_unlikely(!pk_self.tid) && !pk_thread_start();
+}
+
+int pk_cond_signal_slow(pthread_cond_t *cond)
+{
+	struct pk_cond *c = pk_cond_of(cond);
+	struct pk_waiter *w;
+
+	if (is_glibcs(c))
+		return pk_real()->pthread_cond_signal(cond);
+	if (pk_cond_is_shared(c))
+		return pk_cond_shared_signal(c);
+	take(c);
+	w = claim_one(c);
+	let_go(c);
+	deliver(w);
+	return 0;
+}
+
+int pk_cond_broadcast_slow(pthread_cond_t *cond)
+{
+	struct pk_cond *c = pk_cond_of(cond);
+	struct pk_waiter *chain;
+
+	if (is_glibcs(c))
+		return pk_real()->pthread_cond_broadcast(cond);
+	if (pk_cond_is_shared(c))
+		return pk_cond_shared_broadcast(c);
+	take(c);
+	chain = claim_all(c);
+	let_go(c);
+	deliver(chain);
+	return 0;
+}
+
+/* ---- waiting ---- */
+
+static bool stop_waiting(struct pk_waiter *w)
+{
+	uint32_t seen = pk_load_relaxed(&w->status);
+
+	return pk_state(seen) == PK_BLOCKED && pk_cas_relaxed(&w->status, &seen, pk_in_state(seen, PK_LEAVING));
+}
+
+/* Sleep until something has become of w. ETIMEDOUT: it leaves for the deadline. */
+static int sleep_blocked(struct pk_waiter *w, const struct pk_deadline *deadline)
+{
+	for (;;) {
+		uint32_t status = pk_load_acquire(&w->status); /* C2 */
+		bool blocked = pk_state(status) == PK_BLOCKED;
+		int late;
+
+		if (!blocked && pk_state(status) != PK_PARKED)
+			return 0;
+		pk_store_relaxed(&pk_self.asleep, true);
+		/* Once signalled it waits for the mutex, without a deadline. */
+		late = pk_futex_wait(&w->status, status, blocked ? deadline : NULL);
+		pk_store_relaxed(&pk_self.asleep, false);
+		if (late && stop_waiting(w))
+			return late;
+	}
+}
+
+static void leave(struct pk_cond *c, struct pk_waiter *w)
+{
+	take(c);
+	unlist(c, w);
+	let_go(c);
+	pk_waiter_free(w);
+}
+
+/* Unlocking the mutex has failed: the wait does not take place. */
+static void take_back(struct pk_cond *c, struct pk_waiter *w)
+{
+	if (stop_waiting(w)) {
+		leave(c, w);
+		return;
+	}
+	/* It has been signalled: by itself, as the mutex is none of ours. */
+	sleep_blocked(w, NULL);
+	pk_waiter_free(w);
+	pk_cond_signal((pthread_cond_t *)c);
+}
+
+/* Wait with node w. */
+static int wait_listed(struct pk_cond *c, pthread_mutex_t *mutex, struct pk_queue *home, struct pk_waiter *w,
+		       const struct pk_deadline *deadline)
+{
+	struct pk_record *r = w->record;
+	struct pk_waiter *next = NULL;
+	bool queued, left = false;
+	enum pk_state state;
+	int late, ret;
+
+	pk_count(w, PK_STAT_blocked);
+	w->home = home;
+	w->socket = (uint16_t)pk_socket_here(r->index);
+	w->slept = true; /* it may be moved to the word */
+	w->queue = &c->waiters;
+	pk_store_relaxed(&w->status, pk_in_state(pk_load_relaxed(&w->status) + PK_STATE_MASK + 1, PK_BLOCKED));
+	list(c, w);
+	pk_store_relaxed(&pk_self.waits, w);
+	pk_fence(); /* C3 */
+	if (pk_unlikely(pk_load_relaxed(&r->cancelled)))
+		stop_waiting(w);
+	ret = pk_mutex_cond_unlock(mutex, home);
+	if (pk_unlikely(ret)) {
+		pk_store_relaxed(&pk_self.waits, NULL);
+		take_back(c, w);
+		return ret;
+	}
+	late = sleep_blocked(w, deadline);
+	state = pk_state(pk_load_acquire(&w->status)); /* C2 */
+	if (state == PK_LEAVING || state == PK_SIGNALLED) {
+		pk_store_relaxed(&pk_self.waits, NULL);
+		left = state == PK_LEAVING;
+		if (left)
+			leave(c, w);
+		else
+			pk_waiter_free(w);
+		ret = pk_mutex_cond_lock(mutex, home);
+	} else if (!home) { /* a fork, or a handler that had to wait */
+		pk_store_relaxed(&pk_self.waits, NULL);
+		ret = pk_mutex_cond_lock(mutex, home);
+	} else {
+		queued = state == PK_SPINNING || state == PK_WAITING || (state == PK_HEAD && w->queue);
+		if (state == PK_HEAD && !queued)
+			next = pk_load_relaxed(&w->next);
+		pk_mutex_cond_settle(mutex, w, queued);
+		pk_store_relaxed(&pk_self.waits, NULL);
+		if (state == PK_HEAD && !queued)
+			pk_waiter_free(w);
+		if (next)
+			follow(next, &pk_mutex_of(mutex)->lock);
+	}
+	/* Nobody has signalled us, so it is pthread_cancel's doing, most likely. */
+	if (left && !late)
+		pk_real()->pthread_testcancel();
+	return ret ? ret : late;
+}
+
+/* Wait without a node: in short sleeps, each of which may be the last. */
+static PK_COLD int doze(pthread_mutex_t *mutex, struct pk_queue *home, const struct pk_deadline *deadline)
+{
+	static const int nobody;
+	uint64_t until = pk_clock_us() + DOZE_US;
+	struct timespec soon = {(time_t)(until / 1000000), (long)(until % 1000000 * 1000)};
+	struct pk_deadline nap = {&soon, CLOCK_MONOTONIC};
+	int ret = pk_mutex_cond_unlock(mutex, home);
+
+	if (ret)
+		return ret;
+	while (!pk_futex_wait(&nobody, 0, &nap))
+		;
+	ret = pk_mutex_cond_lock(mutex, home);
+	pk_real()->pthread_testcancel();
+	if (!ret && deadline && pk_clock_passed(deadline->clock, deadline->abstime))
+		ret = ETIMEDOUT;
+	return ret;
+}
+
+static int wait_private(struct pk_cond *c, pthread_mutex_t *mutex, const struct pk_deadline *deadline)
+{
+	struct pk_record *r = pk_thread_record();
+	struct pk_waiter *w;
+	struct pk_queue *home;
+	int ret = pk_mutex_cond_begin(mutex, &home);
+
+	if (ret)
+		return ret;
+	/* acquire: glibc's flag was set before ours, so testcancel sees it (C3) */
+	if (r && pk_unlikely(pk_load_acquire(&r->cancelled)))
+		pk_store_relaxed(&r->cancelled, false);
+	pk_real()->pthread_testcancel();
+	w = r && !pk_self.waits ? pk_waiter_take(r) : NULL;
+	if (pk_unlikely(!w))
+		return doze(mutex, home, deadline);
+	return wait_listed(c, mutex, home, w, deadline);
+}
+
+static int wait(struct pk_cond *c, pthread_mutex_t *mutex, const struct pk_deadline *deadline)
+{
+	int type, ret;
+
+	if (deadline && (unsigned long)deadline->abstime->tv_nsec >= 1000000000)
+		return EINVAL;
+	/* A thread that may be cancelled anywhere must not be in here. */
+	pk_real()->pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &type);
+	if (pk_unlikely(pk_cond_is_shared(c)))
+		ret = pk_cond_shared_wait(c, mutex, deadline);
+	else
+		ret = wait_private(c, mutex, deadline);
+	if (pk_unlikely(type != PTHREAD_CANCEL_DEFERRED))
+		pk_real()->pthread_setcanceltype(type, &type);
+	return ret;
+}
+
+int pk_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex)
+{
+	struct pk_cond *c = pk_cond_of(cond);
+
+	if (is_glibcs(c))
+		return pk_real()->pthread_cond_wait(cond, mutex);
+	return wait(c, mutex, NULL);
+}
+
+int pk_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *mutex, const struct timespec *abstime)
+{
+	struct pk_cond *c = pk_cond_of(cond);
+	bool monotonic = pk_load_relaxed(&c->refs) & PK_COND_MONOTONIC;
+	struct pk_deadline deadline = {abstime, monotonic ? CLOCK_MONOTONIC : CLOCK_REALTIME};
+
+	if (is_glibcs(c))
+		return pk_real()->pthread_cond_timedwait(cond, mutex, abstime);
+	return wait(c, mutex, &deadline);
+}
+
+int pk_cond_clockwait(pthread_cond_t *cond, pthread_mutex_t *mutex, clockid_t clock, const struct timespec *abstime)
+{
+	struct pk_cond *c = pk_cond_of(cond);
+	struct pk_deadline deadline = {abstime, clock};
+
+	if (is_glibcs(c))
+		return pk_real()->pthread_cond_clockwait(cond, mutex, clock, abstime);
+	if (clock != CLOCK_REALTIME && clock != CLOCK_MONOTONIC)
+		return EINVAL;
+	return wait(c, mutex, &deadline);
+}
+
+void pk_cond_waiter_gone(struct pk_waiter *w)
+{
+	pk_waiter_abandon(w);
+	switch (pk_state(pk_load_acquire(&w->status))) {
+	case PK_LEAVING:
+		leave((struct pk_cond *)((char *)w->queue - offsetof(struct pk_cond, waiters)), w);
+		break;
+	case PK_HEAD:
+		if (w->queue)
+			pk_mutex_waiter_gone(w);
+		else if (pk_load_relaxed(&w->next))
+			follow(pk_load_relaxed(&w->next), NULL);
+		break;
+	case PK_SIGNALLED:
+		pk_waiter_free(w);
+		break;
+	default:
+		pk_mutex_waiter_gone(w);
+	}
+}
+
+/* ---- the object ---- */
+
+int pk_cond_init(pthread_cond_t *cond, const pthread_condattr_t *attr)
+{
+	struct pk_cond *c = pk_cond_of(cond);
+	int ret;
+
+	if (!attr) {
+		memset(cond, 0, sizeof(*cond));
+		return 0;
+	}
+	/* It leaves the flags of the attributes, and zero otherwise. */
+	ret = pk_real()->pthread_cond_init(cond, attr);
+	if (!ret && pk_cond_is_shared(c) && pk_config.cond_shared[0] == 'p' && strcmp(pk_config.policy, "glibc"))
+		pk_store_relaxed(&c->waiters.tail, PK_COND_OURS);
+	return ret;
+}
+
+int pk_cond_destroy(pthread_cond_t *cond)
+{
+	struct pk_cond *c = pk_cond_of(cond);
+
+	if (is_glibcs(c))
+		return pk_real()->pthread_cond_destroy(cond);
+	if (pk_cond_is_shared(c))
+		return pk_cond_shared_destroy(c);
+	take(c);
+	while (last_of(c)) {
+		uint32_t refs = pk_load_relaxed(&c->refs) | PK_COND_DESTROYER;
+
+		pk_store_relaxed(&c->refs, refs);
+		let_go(c);
+		pk_futex_wait(&c->refs, refs, NULL);
+		take(c);
+	}
+	pk_store_relaxed(&c->refs, pk_load_relaxed(&c->refs) & ~PK_COND_DESTROYER);
+	let_go(c);
+	return 0;
+}
