@@ -14,7 +14,9 @@
  *	splice	puts sleepers into the queue for their threads: those whom a
  *		signal of a condition variable has reached. Null: the policy
  *		cannot do that
- *	settle	is enter for a thread whose node was spliced, once it is awake
+ *	settle	is enter for a thread whose node was spliced, once it is awake. It
+ *		may have been woken before its turn, and then takes the word out of
+ *		turn if `steal` can
  *
  * Lifetime: the queue's memory exists while a thread is inside enter, tend or
  * leave; leave is called before the thread lets the word go, so that nobody
@@ -30,9 +32,13 @@
 enum pk_entered {
 	PK_IS_HEAD,
 	PK_TIMED_OUT, /* the deadline passed; w is no longer the caller's */
+	PK_STOLEN,    /* steal was successful; w is still the caller's, and may be the head */
 	PK_ORPHANED,  /* w has no place any more (fork, a signal handler that
 		       * had to wait), and is no longer the caller's */
 };
+
+/* Take the word of q's lock without being the head, if it is to be had soon. */
+typedef bool pk_steal(struct pk_queue *q);
 
 struct pk_admit_ops {
 	enum pk_entered (*enter)(struct pk_queue *q, struct pk_waiter *w, const struct pk_deadline *deadline);
@@ -42,7 +48,7 @@ struct pk_admit_ops {
 	 * the lock's word if the caller holds the lock, else null; then the lock may
 	 * be gone as soon as one of the chain can become the head. */
 	void (*splice)(struct pk_queue *q, struct pk_waiter *first, struct pk_waiter *last, int *held);
-	enum pk_entered (*settle)(struct pk_queue *q, struct pk_waiter *w);
+	enum pk_entered (*settle)(struct pk_queue *q, struct pk_waiter *w, pk_steal *steal);
 };
 
 /* The policies of policy.def. */

@@ -19,6 +19,12 @@
  *  D4	A sleeper that becomes the head is not woken in the critical section
  *	(figure 6 line 11), but moved, asleep, to the lock's word, where the unlock
  *	wakes it. If its socket has CPUs to spare it has been roused before.
+ *  D11	Waiters that a condition variable's broadcast has put here wake in a
+ *	window: each that wakes rouses some behind it before it tries the word, and
+ *	one that is awake before its turn takes the word if it can. So the time that
+ *	a wake-up takes is not spent once a waiter. The window grows with each that
+ *	gets the word in this way, and shrinks with each that has to sleep again.
+ *	(4.2.2 wakes one successor, by the waiter as well.)
  *
  * State of a waiter (`status`)
  *	from			to		by
@@ -293,12 +299,8 @@ PK_INLINE void pk_list_splice(struct pk_queue *q, struct pk_waiter *first, struc
 	/* A stranger, as in enter(); found out now, because it may be one of ours. */
 	if (pk_unlikely(prev && prev->queue != q))
 		pk_cas_relaxed(&q->tail, &tail, 0);
-	for (struct pk_waiter *w = first; w; w = pk_load_relaxed(&w->next)) {
-		w->hint = NULL;
-		w->batch = 0;
-		pk_store_relaxed(&w->shuffler, 0);
+	for (struct pk_waiter *w = first; w; w = pk_load_relaxed(&w->next))
 		w->queue = q;
-	}
 	prev = pk_waiter_named(pk_xchg_acq_rel(&q->tail, pk_waiter_name(last))); /* O1 */
 	if (prev && prev->queue == q) {
 		if (pk_cas_acq_rel(&prev->next, &seen, first)) /* O2 */
@@ -306,6 +308,96 @@ PK_INLINE void pk_list_splice(struct pk_queue *q, struct pk_waiter *first, struc
 		pk_waiter_free(prev); /* LEFT: D1 */
 	}
 	pk_list_promote(q, first, held, pk_self.record);
+}
+
+/* The window of a queue, in `aux`: how many sleepers behind a waiter that has woken
+ * are woken ahead of their turn (D11). In the bits above is counted how often that was
+ * none. A hint, so races do not matter. */
+enum {
+	PK_LIST_WINDOW = 255, /* the bits */
+	PK_LIST_WINDOW_MAX = 8,
+	PK_LIST_PROBE = 16, /* every so many times one is woken all the same */
+};
+
+PK_INLINE void pk_list_widen(struct pk_queue *q)
+{
+	uint64_t aux = pk_load_relaxed(&q->aux);
+
+	if ((aux & PK_LIST_WINDOW) < PK_LIST_WINDOW_MAX)
+		pk_store_relaxed(&q->aux, aux + 1);
+}
+
+PK_INLINE void pk_list_narrow(struct pk_queue *q)
+{
+	pk_store_relaxed(&q->aux, (pk_load_relaxed(&q->aux) & PK_LIST_WINDOW) / 2 + PK_LIST_WINDOW + 1);
+}
+
+/* Wake the window behind w. w need not be the head, so those behind it may be moved,
+ * and be in another queue by the time that they are looked at: being roused harms
+ * nobody. */
+PK_INLINE void pk_list_wake_ahead(struct pk_queue *q, struct pk_waiter *w)
+{
+	uint64_t aux = pk_load_relaxed(&q->aux);
+	unsigned n = aux & PK_LIST_WINDOW;
+
+	if (!n) {
+		n = (aux / (PK_LIST_WINDOW + 1)) % PK_LIST_PROBE == 0;
+		pk_store_relaxed(&q->aux, aux + PK_LIST_WINDOW + 1);
+	}
+	for (struct pk_waiter *x = w; n; n--) {
+		uint32_t seen;
+
+		x = pk_load_acquire(&x->next); /* O2 */
+		if (!x || x == PK_LEFT)
+			break;
+		seen = pk_load_relaxed(&x->status);
+		if (pk_state(seen) == PK_PARKED &&
+		    pk_cas_relaxed(&x->status, &seen, pk_in_state(seen, PK_SPINNING))) {
+			pk_futex_wake(&x->status, 1);
+			pk_count(w, PK_STAT_roused);
+		}
+	}
+}
+
+/* Spin in the queue, if there is room; true when w is the head. */
+PK_INLINE bool pk_list_spin(struct pk_waiter *w)
+{
+	unsigned budget = pk_spin_begin(w);
+	bool crowned;
+
+	do
+		crowned = pk_waiter_is_head(w);
+	while (!crowned && !pk_spent(&budget));
+	pk_spin_end(w);
+	return crowned;
+}
+
+PK_INLINE enum pk_entered pk_list_settle(struct pk_queue *q, struct pk_waiter *w, pk_steal *steal)
+{
+	for (;;) {
+		uint32_t status = pk_load_acquire(&w->status); /* O3 */
+
+		switch (pk_state(status)) {
+		case PK_HEAD:
+			pk_list_wake_ahead(q, w);
+			return PK_IS_HEAD;
+		case PK_SPINNING: /* before its turn */
+			pk_list_wake_ahead(q, w);
+			if (steal(q)) {
+				pk_list_widen(q);
+				return PK_STOLEN;
+			}
+			if (pk_list_spin(w))
+				continue;
+			pk_list_narrow(q);
+			break;
+		case PK_PARKED: /* woken for no reason */
+			break;
+		default:
+			return PK_ORPHANED;
+		}
+		pk_list_park(w, status, NULL);
+	}
 }
 
 #endif

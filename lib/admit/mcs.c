@@ -32,9 +32,9 @@ static void splice(struct pk_queue *q, struct pk_waiter *first, struct pk_waiter
 	pk_list_splice(q, first, last, held);
 }
 
-static enum pk_entered settle(struct pk_queue *q, struct pk_waiter *w)
+static enum pk_entered settle(struct pk_queue *q, struct pk_waiter *w, pk_steal *steal)
 {
-	return pk_list_wait(q, w, NULL, NULL);
+	return pk_list_settle(q, w, steal);
 }
 
 const struct pk_admit_ops pk_mcs = {enter, tend, leave, splice, settle};

@@ -176,6 +176,7 @@ static bool claim(struct pk_cond *c, struct pk_waiter *w)
 	if (pk_state(seen) != PK_BLOCKED || !pk_cas_relaxed(&w->status, &seen, pk_in_state(seen, PK_PARKED)))
 		return false;
 	unlist(c, w);
+	w->hint = NULL;
 	w->queue = NULL; /* and of no mutex's yet */
 	pk_store_relaxed(&w->next, NULL);
 	return true;
@@ -417,6 +418,8 @@ static int wait_listed(struct pk_cond *c, pthread_mutex_t *mutex, struct pk_queu
 	w->socket = (uint16_t)pk_socket_here(r->index);
 	w->slept = true; /* it may be moved to the word */
 	w->queue = &c->waiters;
+	w->batch = 0;
+	pk_store_relaxed(&w->shuffler, 0);
 	pk_store_relaxed(&w->status, pk_in_state(pk_load_relaxed(&w->status) + PK_STATE_MASK + 1, PK_BLOCKED));
 	list(c, w);
 	pk_store_relaxed(&pk_self.waits, w);

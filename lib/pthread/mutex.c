@@ -27,13 +27,18 @@ static void leave(struct pk_mutex *m, const struct pk_admit_ops *ops, struct pk_
 	ops->leave(&m->queue, w, held ? &m->lock : NULL);
 }
 
+static struct pk_mutex *mutex_of(struct pk_queue *q)
+{
+	return (struct pk_mutex *)((char *)q - offsetof(struct pk_mutex, queue));
+}
+
 /* The thread's place is given up for it. */
 static void give_up(const struct pk_admit_ops *ops, struct pk_waiter *w)
 {
 	/* acquire: a spliced node's queue is told with its headship */
 	if (pk_waiter_abandon(w) || pk_state(pk_load_acquire(&w->status)) != PK_HEAD || !w->queue)
 		return;
-	leave((struct pk_mutex *)((char *)w->queue - offsetof(struct pk_mutex, queue)), ops, w, false);
+	leave(mutex_of(w->queue), ops, w, false);
 }
 
 /* w is the head of the queue: wait for the word. 0 or ETIMEDOUT. */
@@ -55,12 +60,11 @@ static int wait_queued(struct pk_mutex *m, const struct pk_admit_ops *ops, struc
 	switch (ops->enter(&m->queue, w, deadline)) {
 	case PK_TIMED_OUT:
 		return ETIMEDOUT;
-	case PK_ORPHANED:
-		return pk_word_wait(m, NULL, NULL, w->slept, deadline);
 	case PK_IS_HEAD:
-		break;
+		return wait_as_head(m, ops, w, deadline);
+	default:
+		return pk_word_wait(m, NULL, NULL, w->slept, deadline);
 	}
-	return wait_as_head(m, ops, w, deadline);
 }
 
 /* A signal handler has to wait in the middle of its thread's wait. It does not
@@ -284,15 +288,28 @@ int pk_mutex_cond_lock(pthread_mutex_t *mutex, const struct pk_queue *home)
 	return ret;
 }
 
+static bool steal(struct pk_queue *q)
+{
+	return pk_word_steal(mutex_of(q));
+}
+
 void pk_mutex_cond_settle(pthread_mutex_t *mutex, struct pk_waiter *w, bool queued)
 {
 	struct pk_mutex *m = pk_mutex_of(mutex);
 	const struct pk_admit_ops *ops = pk_load_acquire(&pk_admit);
 
-	if (queued && ops->settle(&m->queue, w) == PK_IS_HEAD)
+	switch (queued ? ops->settle(&m->queue, w, steal) : PK_ORPHANED) {
+	case PK_IS_HEAD:
 		wait_as_head(m, ops, w, NULL);
-	else
+		break;
+	case PK_STOLEN:
+		pk_count(w, PK_STAT_stolen);
+		if (!pk_waiter_abandon(w) && pk_waiter_is_head(w))
+			leave(m, ops, w, true);
+		break;
+	default:
 		pk_word_wait(m, NULL, NULL, true, NULL);
+	}
 	own(m, pk_load_relaxed(&m->kind), pk_self.tid);
 	m->nusers--;
 }
