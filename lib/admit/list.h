@@ -351,8 +351,7 @@ PK_INLINE void pk_list_wake_ahead(struct pk_queue *q, struct pk_waiter *w)
 		if (!x || x == PK_LEFT)
 			break;
 		seen = pk_load_relaxed(&x->status);
-		if (pk_state(seen) == PK_PARKED &&
-		    pk_cas_relaxed(&x->status, &seen, pk_in_state(seen, PK_SPINNING))) {
+		if (pk_state(seen) == PK_PARKED && pk_cas_relaxed(&x->status, &seen, pk_in_state(seen, PK_SPINNING))) {
 			pk_futex_wake(&x->status, 1);
 			pk_count(w, PK_STAT_roused);
 		}

@@ -103,7 +103,7 @@ static void take(struct pk_cond *c)
 	for (;;) {
 		uint32_t seen = pk_load_relaxed(&c->lock);
 
-		if ((seen & ~(uint32_t)CONTENDED) != mine) { /* free, or a ghost's */
+		if ((seen & ~(uint32_t)CONTENDED) != mine) {	   /* free, or a ghost's */
 			if (pk_cas_acquire(&c->lock, &seen, want)) /* C1 */
 				break;
 		} else if (pk_spent(&budget) &&

@@ -46,7 +46,7 @@ static __attribute__((destructor)) void summary(void)
 #include "rt/stat.def"
 #undef PK_STAT
 	};
-	char text[400];
+	char text[PK_STATS * 40];
 	size_t len = 0;
 
 	if (!pk_config.verbose)

@@ -245,7 +245,8 @@ START_TEST(strangers)
 }
 END_TEST
 
-/* A sleeper is moved to the word only in the use of its node that was made the head, and only to a word that is held. */
+/* A sleeper is moved to the word only in the use of its node that was made the head, and only to a word that is held.
+ */
 START_TEST(moves)
 {
 	const uint32_t head = PK_HEAD, later = head + PK_STATE_MASK + 1;
@@ -260,6 +261,142 @@ START_TEST(moves)
 	held = 0;
 	ck_assert(!pk_list_move(node[0], later, &held));
 	ck_assert_int_eq(held, 0);
+}
+END_TEST
+
+/* A chain of n sleepers for whom a signal has come; they become the nodes behind those that there are. */
+static void chain(int n)
+{
+	for (int i = count; i < count + n; i++) {
+		struct pk_waiter *w = node[i] = pk_waiter_take(pk_record_take());
+
+		w->status = PK_PARKED;
+		w->next = NULL;
+		w->hint = NULL;
+		w->batch = 0;
+		w->shuffler = 0;
+		w->queue = NULL;
+		w->socket = 0;
+		if (i > count)
+			node[i - 1]->next = w;
+	}
+	count += n;
+}
+
+/* Spliced sleepers stand behind those who queue already, and nobody is made the head. */
+START_TEST(splices)
+{
+	line_up("AB");
+	chain(3);
+	pk_shfl.splice(&queue, node[2], node[4], &word);
+	ck_assert_str_eq(order(0), "0 1 2 3 4");
+	ck_assert_uint_eq(queue.tail, pk_waiter_name(node[4]));
+	for (int i = 2; i < count; i++) {
+		ck_assert_uint_eq(pk_state(node[i]->status), PK_PARKED);
+		ck_assert_ptr_eq(node[i]->queue, &queue);
+	}
+	ck_assert_uint_eq(pk_stat_sum(PK_STAT_wakes) + pk_stat_sum(PK_STAT_woken) + pk_stat_sum(PK_STAT_moved), 0);
+}
+END_TEST
+
+/* Into an empty queue, or one whose last waiter has left meanwhile, or whose tail names a stranger or one of the chain
+ * itself: the first live one becomes the head. The word that is held is slept on from then on. */
+START_TEST(splices_head)
+{
+	int held = 1;
+
+	line_up("A");
+	queue.tail = 0;
+	chain(3);
+	pk_mcs.splice(&queue, node[1], node[3], &held);
+	ck_assert_uint_eq(pk_state(node[1]->status), PK_HEAD);
+	ck_assert_str_eq(order(1), "1 2 3");
+	ck_assert_int_eq(held, 2);
+
+	line_up("A");
+	node[0]->next = PK_LEFT;
+	chain(2);
+	node[1]->status = PK_ABANDONED;
+	pk_mcs.splice(&queue, node[1], node[2], NULL);
+	ck_assert_uint_eq(node[0]->busy + node[1]->busy, 0);
+	ck_assert_uint_eq(pk_state(node[2]->status), PK_HEAD);
+
+	line_up("A");
+	chain(2);
+	node[1]->queue = NULL;
+	queue.tail = pk_waiter_name(node[2]);
+	pk_mcs.splice(&queue, node[1], node[2], NULL);
+	ck_assert_uint_eq(pk_state(node[1]->status), PK_HEAD);
+	ck_assert_str_eq(order(1), "1 2");
+	ck_assert_uint_eq(node[2]->busy, 1);
+}
+END_TEST
+
+/* All of the chain have given up: the queue is empty again. */
+START_TEST(splices_nobody)
+{
+	line_up("A");
+	queue.tail = 0;
+	chain(2);
+	node[1]->status = node[2]->status = PK_ABANDONED;
+	pk_shfl.splice(&queue, node[1], node[2], NULL);
+	ck_assert_uint_eq(queue.tail, 0);
+	ck_assert_uint_eq(node[1]->busy + node[2]->busy, 0);
+}
+END_TEST
+
+static int thefts; /* that will succeed */
+
+static bool steal(struct pk_queue *q)
+{
+	ck_assert_ptr_eq(q, &queue);
+	return thefts-- > 0;
+}
+
+/* One that is awake before its turn takes the word; the window behind it grows with each, up to its bound, and the
+ * sleepers in it are roused. */
+START_TEST(window_grows)
+{
+	line_up("A");
+	chain(14);
+	pk_mcs.splice(&queue, node[1], node[14], &word);
+	for (int i = 1; i <= 12; i++) {
+		int window = i == 1 ? 1 : i - 1, roused = 0; /* closed at first, when one is probed */
+
+		thefts = 1;
+		node[i]->status = PK_SPINNING;
+		ck_assert_int_eq(pk_mcs.settle(&queue, node[i], steal), PK_STOLEN);
+		while (i + roused < 14 && pk_state(node[i + 1 + roused]->status) == PK_SPINNING)
+			roused++;
+		window = window < PK_LIST_WINDOW_MAX ? window : PK_LIST_WINDOW_MAX;
+		ck_assert_int_eq(roused, window < 14 - i ? window : 14 - i);
+		ck_assert_uint_eq(queue.aux & PK_LIST_WINDOW, i < PK_LIST_WINDOW_MAX ? i : PK_LIST_WINDOW_MAX);
+		for (int j = i + 1; j < count; j++)
+			node[j]->status = PK_PARKED;
+	}
+}
+END_TEST
+
+/* One that has to sleep again closes half of it; a closed one is probed every so often. */
+START_TEST(window_shrinks)
+{
+	int probes = 0;
+
+	line_up("A");
+	queue.aux = 5;
+	pk_list_narrow(&queue);
+	ck_assert_uint_eq(queue.aux & PK_LIST_WINDOW, 2);
+	pk_list_narrow(&queue);
+	pk_list_narrow(&queue);
+	ck_assert_uint_eq(queue.aux & PK_LIST_WINDOW, 0);
+	chain(1);
+	node[0]->next = node[1];
+	for (int i = 0; i < 4 * PK_LIST_PROBE; i++) {
+		pk_list_wake_ahead(&queue, node[0]);
+		probes += pk_state(node[1]->status) == PK_SPINNING;
+		node[1]->status = PK_PARKED;
+	}
+	ck_assert_int_eq(probes, 4);
 }
 END_TEST
 
@@ -303,4 +440,5 @@ START_TEST(choices)
 END_TEST
 
 UNIT("queue", {groups_by_socket, 1}, {resumes, 1}, {bounded, 1}, {word_free, 1}, {shuffler_reaps, 1}, {head_reaps, 1},
-     {pass_skips, 1}, {pass_empties, 1}, {left, 1}, {strangers, 1}, {moves, 1}, {times_out, 1}, {choices, 1})
+     {pass_skips, 1}, {pass_empties, 1}, {left, 1}, {strangers, 1}, {moves, 1}, {splices, 1}, {splices_head, 1},
+     {splices_nobody, 1}, {window_grows, 1}, {window_shrinks, 1}, {times_out, 1}, {choices, 1})
