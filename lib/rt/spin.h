@@ -24,7 +24,7 @@ unsigned pk_spin_head(void);
 
 /* The budget of a thread that tries to steal the word before it queues: a third of
  * the head's. Longer, and two threads hand a short critical section to and fro
- * between their CPUs where one would run it ten times over (doc/DESIGN.md 6). */
+ * between their CPUs where one would run it ten times over (doc/DESIGN.md 7). */
 unsigned pk_spin_steal(void);
 
 /* Take a place among the spinners of w's socket, if there is room, for the

@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* SPDX-FileCopyrightText: 2026 The parkade authors */
+/* What of condition variables cannot be seen from a program: which waiter a signal takes, what a fork or a dead
+ * process leaves in the object, and the way without a node. */
+#include "pthread/cond.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "admit/admit.h"
+#include "pthread/cond-shared.h"
+#include "pthread/mutex.h"
+#include "rt/config.h"
+#include "rt/real.h"
+#include "rt/spin.h"
+#include "rt/topology.h"
+#include "unit.h"
+
+enum { MAX = 8, NOBODY = -1 };
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t cond = PTHREAD_COND_INITIALIZER;
+static pthread_t thread[MAX];
+static unsigned socket_of[MAX];
+static int order[MAX], returned;
+
+static void setup(const char *policy, const char *topology)
+{
+	pk_real();
+	pk_topology_read("", topology);
+	pk_spin_setup();
+	pk_thread_setup(pk_cond_waiter_gone);
+	pk_incarnation_setup();
+	pk_incarnation_next();
+	pk_policy_select(policy);
+}
+
+static unsigned waiting(void)
+{
+	return __atomic_load_n(&pk_cond_of(&cond)->refs, __ATOMIC_RELAXED) / PK_COND_WAITER;
+}
+
+static void *wait_once(void *arg)
+{
+	int me = (int)(intptr_t)arg;
+
+	pk_mutex_lock(&mutex);
+	socket_of[me] = pk_socket_here(pk_thread_record()->index);
+	ck_assert_int_eq(pk_cond_wait(&cond, &mutex), 0);
+	order[returned++] = me;
+	pk_mutex_unlock(&mutex);
+	return NULL;
+}
+
+/* Waiters, in the order of their numbers. */
+static void start(int n)
+{
+	for (int i = 0; i < n; i++) {
+		ck_assert_int_eq(pthread_create(&thread[i], NULL, wait_once, (void *)(intptr_t)i), 0);
+		while (waiting() != (unsigned)i + 1)
+			usleep(100);
+		pk_mutex_lock(&mutex); /* it has let go of it */
+		pk_mutex_unlock(&mutex);
+	}
+}
+
+/* Signal once; the waiter that it was for. */
+static int signal_one(bool held)
+{
+	int before = returned, who = NOBODY;
+
+	pk_mutex_lock(&mutex);
+	if (held)
+		pk_cond_signal(&cond);
+	pk_mutex_unlock(&mutex);
+	if (!held)
+		pk_cond_signal(&cond);
+	for (int i = 0; i < 10000 && who == NOBODY; i++, usleep(100)) {
+		pk_mutex_lock(&mutex);
+		if (returned > before)
+			who = order[before];
+		pk_mutex_unlock(&mutex);
+	}
+	return who;
+}
+
+static const char *const policies[] = {"shfl", "mcs", "word"};
+
+/* The longest waiting one first, under every policy, whether the mutex is held or not. */
+START_TEST(fifo)
+{
+	setup(policies[_i / 2], "1");
+	start(MAX);
+	for (int i = 0; i < MAX; i++)
+		ck_assert_int_eq(signal_one(_i % 2), i);
+	ck_assert_uint_eq(pk_cond_of(&cond)->waiters.tail, 0);
+	ck_assert_uint_eq(waiting(), 0);
+}
+END_TEST
+
+/* Those of a broadcast, too, if nobody may overtake. */
+START_TEST(fifo_broadcast)
+{
+	pk_config.spin = 0; /* nobody steals */
+	setup(policies[_i], "1");
+	start(MAX);
+	pk_mutex_lock(&mutex);
+	pk_cond_broadcast(&cond);
+	usleep(1000);
+	pk_mutex_unlock(&mutex);
+	for (int i = 0; i < MAX; i++) {
+		ck_assert_int_eq(pthread_join(thread[i], NULL), 0);
+		ck_assert_int_eq(order[i], i);
+	}
+}
+END_TEST
+
+/* PARKADE_COND=local: the first one of the signaller's socket; but the first of all when it has been passed over as
+ * often as may be. */
+START_TEST(local)
+{
+	unsigned here;
+	int other = NOBODY, own = 0, first;
+
+	pk_config.cond = "local";
+	pk_config.batch = 2;
+	setup("shfl", "2x4@thread");
+	here = pk_socket_here(pk_thread_record()->index);
+	start(MAX);
+	for (int i = MAX - 1; i >= 0; i--) {
+		own += socket_of[i] == here;
+		other = socket_of[i] != here ? i : other;
+	}
+	ck_assert_int_ge(own, 3); /* half of them, that is */
+	first = signal_one(true);
+	ck_assert_uint_eq(socket_of[first], here);
+	for (int i = 0; i < first; i++)
+		ck_assert_uint_ne(socket_of[i], here);
+	/* Each that passes over the other socket's first one counts. */
+	for (int passed = first > other, who; passed<2; passed += who> other) {
+		who = signal_one(true);
+		ck_assert_uint_eq(socket_of[who], here);
+	}
+	ck_assert_int_eq(signal_one(true), other);
+}
+END_TEST
+
+/* A lock that a thread of the parent holds, and waiters of the parent's, are not the child's. */
+START_TEST(ghosts)
+{
+	struct pk_cond *c = pk_cond_of(&cond);
+
+	setup("shfl", "1");
+	start(3);
+	c->lock = pk_incarnation() << 2 | 3; /* held, and slept on */
+	pk_incarnation_next();
+	pk_arena_fork_child(NULL);
+	pk_self.record = NULL;
+	ck_assert_int_eq(pk_cond_broadcast(&cond), 0);
+	ck_assert_int_eq(returned, 0);
+	ck_assert_uint_eq(c->lock, 0);
+	ck_assert_uint_eq(c->waiters.tail, 0);
+	ck_assert_uint_eq(waiting(), 0);
+	ck_assert_int_eq(pk_cond_destroy(&cond), 0);
+}
+END_TEST
+
+/* All nodes are in use: the wait ends by itself, with the mutex held. Its deadline holds all the same. */
+START_TEST(without_node)
+{
+	static const struct timespec past = {1, 0};
+
+	setup("shfl", "1");
+	pk_mutex_lock(&mutex);
+	while (pk_waiter_take(pk_thread_record()))
+		;
+	ck_assert_int_eq(pk_cond_wait(&cond, &mutex), 0);
+	ck_assert_int_eq(pk_mutex_trylock(&mutex), EBUSY);
+	ck_assert_int_eq(pk_cond_timedwait(&cond, &mutex, &past), ETIMEDOUT);
+	ck_assert_int_eq(pk_cond_wait(&cond, &mutex), 0);
+	ck_assert_uint_eq(mutex.__data.__nusers, 1);
+	ck_assert_uint_eq(waiting(), 0);
+	pk_mutex_unlock(&mutex);
+}
+END_TEST
+
+/* destroy waits for one that is leaving, and is told when it is out. */
+static void *destroy(void *arg)
+{
+	(void)arg;
+	pk_cond_destroy(&cond);
+	__atomic_store_n(&returned, 1, __ATOMIC_RELEASE);
+	return NULL;
+}
+
+START_TEST(destroy_waits)
+{
+	struct pk_cond *c = pk_cond_of(&cond);
+	struct pk_waiter *w;
+	pthread_t destroyer;
+
+	setup("shfl", "1");
+	w = pk_waiter_take(pk_thread_record());
+	w->status = PK_LEAVING;
+	w->queue = &c->waiters;
+	w->next = w->hint = w;
+	c->waiters.tail = pk_waiter_name(w);
+	c->refs = PK_COND_WAITER;
+	ck_assert_int_eq(pk_cond_broadcast(&cond), 0); /* nobody is there for it */
+	ck_assert_uint_eq(pk_state(w->status), PK_LEAVING);
+	ck_assert_int_eq(pthread_create(&destroyer, NULL, destroy, NULL), 0);
+	usleep(20000);
+	ck_assert_int_eq(__atomic_load_n(&returned, __ATOMIC_ACQUIRE), 0);
+	pk_cond_waiter_gone(w);
+	ck_assert_int_eq(pthread_join(destroyer, NULL), 0);
+	ck_assert_int_eq(returned, 1);
+	ck_assert_uint_eq(w->busy, 0);
+}
+END_TEST
+
+static void make_shared(void)
+{
+	pthread_condattr_t attr;
+
+	pthread_condattr_init(&attr);
+	pthread_condattr_setpshared(&attr, PTHREAD_PROCESS_SHARED);
+	ck_assert_int_eq(pk_cond_init(&cond, &attr), 0);
+	pthread_condattr_destroy(&attr);
+}
+
+/* A process-shared waiter is reached though as many signals have gone by as there are bits. */
+START_TEST(shared_wraps)
+{
+	struct pk_cond *c = pk_cond_of(&cond);
+
+	setup("shfl", "1");
+	make_shared();
+	ck_assert(pk_cond_is_ours(c));
+	c->sequence = -7u;
+	start(1);
+	usleep(20000); /* it sleeps */
+	c->sequence += 31 + 32 * _i;
+	ck_assert_int_eq(signal_one(_i), 0);
+	ck_assert_uint_eq(waiting(), 0);
+}
+END_TEST
+
+/* Which process-shared ones are ours. */
+START_TEST(shared_marks)
+{
+	setup("shfl", "1");
+	pk_config.cond_shared = "glibc";
+	make_shared();
+	ck_assert(!pk_cond_is_ours(pk_cond_of(&cond)));
+	start(1); /* with glibc's functions: its count looks the same */
+	ck_assert_int_eq(signal_one(true), 0);
+}
+END_TEST
+
+UNIT("cond", {fifo, 6}, {fifo_broadcast, 3}, {local, 1}, {ghosts, 1}, {without_node, 1}, {destroy_waits, 1},
+     {shared_wraps, 2}, {shared_marks, 1})
