@@ -473,6 +473,7 @@ static PK_COLD int doze(pthread_mutex_t *mutex, struct pk_queue *home, const str
 
 	if (ret)
 		return ret;
+	pk_count_in(pk_self.record, PK_STAT_dozed);
 	while (!pk_futex_wait(&nobody, 0, &nap))
 		;
 	ret = pk_mutex_cond_lock(mutex, home);

@@ -99,7 +99,7 @@ static PK_NOINLINE int wait_turn(struct pk_mutex *m, const struct pk_deadline *d
 		pk_count_in(r, PK_STAT_stolen);
 		return 0;
 	}
-	w = pk_waiter_take(r);
+	w = deadline && pk_waiters_idle(r) < 2 ? NULL : pk_waiter_take(r);
 	if (!w) {
 		pk_count_in(r, PK_STAT_bypassed);
 		return pk_word_wait(m, NULL, NULL, false, deadline);
@@ -290,7 +290,7 @@ int pk_mutex_cond_lock(pthread_mutex_t *mutex, const struct pk_queue *home)
 
 static bool steal(struct pk_queue *q)
 {
-	return pk_word_steal(mutex_of(q));
+	return pk_waiters_idle(pk_self.record) && pk_word_steal(mutex_of(q));
 }
 
 void pk_mutex_cond_settle(pthread_mutex_t *mutex, struct pk_waiter *w, bool queued)

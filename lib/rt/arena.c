@@ -42,6 +42,7 @@ static uint64_t free_list;
  * and clone run no handlers) and whoever's handler runs before ours. */
 static uint32_t plain_incarnation;
 static uint32_t *incarnation = &plain_incarnation;
+static uint32_t *claimed; /* there too, or null */
 
 static inline unsigned chunk_number(uint32_t index)
 {
@@ -145,6 +146,15 @@ struct pk_waiter *pk_waiter_take(struct pk_record *r)
 	return NULL;
 }
 
+unsigned pk_waiters_idle(const struct pk_record *r)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < PK_RECORD_NODES; i++)
+		n += !pk_load_relaxed(&r->node[i].busy);
+	return n;
+}
+
 uint64_t pk_waiter_name(const struct pk_waiter *w)
 {
 	return (uint64_t)pk_load_relaxed(incarnation) << 32 | w->id;
@@ -163,7 +173,7 @@ struct pk_waiter *pk_waiter_named(uint64_t name)
 
 uint32_t pk_incarnation(void)
 {
-	return pk_load_relaxed(incarnation);
+	return pk_load_acquire(incarnation);
 }
 
 void pk_incarnation_setup(void)
@@ -174,9 +184,14 @@ void pk_incarnation_setup(void)
 	if (page < 0 && page > -4096)
 		return;
 	if (pk_arch_syscall(SYS_madvise, page, PAGE, MADV_WIPEONFORK, 0, 0, 0) == 0)
-		incarnation = (uint32_t *)page;
+		claimed = (incarnation = (uint32_t *)page) + 1;
 	else
 		pk_arch_syscall(SYS_munmap, page, PAGE, 0, 0, 0, 0);
+}
+
+bool pk_incarnation_claim(void)
+{
+	return !claimed || !pk_xchg_acquire(claimed, 1);
 }
 
 /* The process ID tells siblings apart (they may share memory), the count of
@@ -186,13 +201,19 @@ void pk_incarnation_next(void)
 	static uint32_t forks;
 	long pid = pk_arch_syscall(SYS_getpid, 0, 0, 0, 0, 0, 0);
 
-	pk_store_relaxed(incarnation, ++forks << 22 | ((uint32_t)pid & 0x3fffff));
+	/* release: the arena is ready for who sees it */
+	pk_store_release(incarnation, ++forks << 22 | ((uint32_t)pid & 0x3fffff));
 }
 
-void pk_arena_fork_child(const struct pk_record *own)
+void pk_arena_fork_child(uint32_t kept)
 {
-	used = first = own ? own->index + 1 : 0;
+	used = first = kept;
 	free_list = 0;
+}
+
+uint32_t pk_arena_used(void)
+{
+	return pk_load_relaxed(&used);
 }
 
 struct pk_record *pk_record_of(pthread_t thread)

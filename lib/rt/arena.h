@@ -91,9 +91,10 @@ _Static_assert(sizeof(struct pk_waiter) == PK_CACHE_LINE || sizeof(void *) != 8,
 
 struct pk_record {
 	uint32_t index;
-	uint32_t next_free; /* 1 + index, while on the free list */
-	pthread_t thread;   /* whose it is, or 0 */
-	bool cancelled;	    /* pthread_cancel was called for that thread (pthread/cancel.c) */
+	uint32_t next_free;   /* 1 + index, while on the free list */
+	pthread_t thread;     /* whose it is, or 0 */
+	uint32_t incarnation; /* the process's when the thread took it */
+	bool cancelled;	      /* pthread_cancel was called for that thread (pthread/cancel.c) */
 	uint64_t stat[PK_STATS];
 	struct pk_waiter node[PK_RECORD_NODES];
 } PK_ALIGNED(PK_CACHE_LINE);
@@ -103,14 +104,19 @@ struct pk_record *pk_record_take(void);
 /* Give a record back. Nodes of it may still be linked in queues. */
 void pk_record_give(struct pk_record *record);
 
-/* After fork, in the child: all nodes are ghosts. `own`: the calling thread's
- * record, or null; it is not given out again, since the fork may have come from a
- * signal handler in the middle of its use. */
-void pk_arena_fork_child(const struct pk_record *own);
+/* After fork, in the child: all nodes are ghosts. The first `kept` records are not
+ * given out again. */
+void pk_arena_fork_child(uint32_t kept);
+/* How many records have ever been in use. */
+uint32_t pk_arena_used(void);
 
 /* A node that is not busy, made busy, or null. Safe against a signal handler
  * of the same thread that does the same. */
 struct pk_waiter *pk_waiter_take(struct pk_record *record);
+
+/* How many nodes are not busy. Whoever may leave one behind in a queue leaves one
+ * here: a wait for a condition variable cannot do without. */
+unsigned pk_waiters_idle(const struct pk_record *record);
 
 /* Give up the place of a node: in a queue it is ABANDONED, and belongs to who passes
  * it; in a condition variable's list it is LEAVING, and still its thread's. False if
@@ -151,6 +157,9 @@ struct pk_waiter *pk_waiter_named(uint64_t name);
  * there and after fork to one that differs from every ancestor's. */
 uint32_t pk_incarnation(void);
 void pk_incarnation_setup(void);
+/* True for one caller in each child of a fork, and for all where it cannot be told:
+ * who is to see to the next incarnation, which is 0 until then if it can be told. */
+bool pk_incarnation_claim(void);
 void pk_incarnation_next(void);
 
 /* Counts nothing for a thread without a record (null). */

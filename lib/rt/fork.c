@@ -6,7 +6,10 @@
  * the arena can be started afresh from any state. In the child one thread is
  * left, which had no part in any queue (fork is not called from within our
  * functions) unless it forks from a signal handler. Queues that were inherited
- * name nodes of the old incarnation and so count as empty. */
+ * name nodes of the old incarnation and so count as empty.
+ *
+ * Handlers of libraries that were initialised before us run before ours, and _Fork
+ * runs none: whoever is the first to need a record does the handler's work. */
 #include "rt/fork.h"
 
 #include <pthread.h>
@@ -15,12 +18,32 @@
 #include "rt/spin.h"
 #include "rt/thread.h"
 
+static void start_afresh(uint32_t kept)
+{
+	pk_arena_fork_child(kept);
+	pk_spin_fork_child();
+	pk_incarnation_next();
+}
+
+bool pk_fork_begin_child(void)
+{
+	struct pk_record *own = pk_self.record;
+
+	if (!pk_incarnation_claim())
+		return false;
+	/* Of a thread that is new in the child it is not known what the forking
+	 * one has. */
+	start_afresh(own ? own->index + 1 : pk_arena_used());
+	return true;
+}
+
 static void child(void)
 {
-	pk_incarnation_next();
-	pk_arena_fork_child(pk_self.record);
+	/* The fork may have come from a signal handler in the middle of the record's
+	 * use, so it is not given out again. */
+	if (pk_incarnation_claim())
+		start_afresh(pk_self.record ? pk_self.record->index + 1 : 0);
 	pk_thread_fork_child();
-	pk_spin_fork_child();
 }
 
 void pk_fork_setup(void)

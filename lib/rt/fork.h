@@ -4,7 +4,13 @@
 #ifndef PK_FORK_H
 #define PK_FORK_H
 
-/* Once, in the constructor. */
+#include <stdbool.h>
+
+/* From now on a child of fork starts afresh. Once, in the constructor. */
 void pk_fork_setup(void);
+
+/* In a child whose incarnation is still 0: do now what the handler would. False:
+ * another thread is about to. */
+bool pk_fork_begin_child(void);
 
 #endif

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/arch/arch.h"
+#include "rt/fork.h"
 #include "rt/real.h"
 
 enum { KEYS_IN_THREAD = 32 };
@@ -91,10 +92,15 @@ struct pk_record *pk_thread_record(void)
 {
 	struct pk_record *r = pk_self.record;
 
-	if (pk_likely(r != NULL))
+	if (pk_likely(r && r->incarnation == pk_incarnation()))
 		return r;
 	if (!pk_load_acquire(&usable) || pk_self.exiting)
 		return NULL;
+	/* A child, before our handler has run: others' may wait, and start threads. */
+	if (pk_unlikely(!pk_incarnation()) && !pk_fork_begin_child())
+		return NULL;
+	if (r)
+		pk_thread_fork_child();
 	r = pk_record_take();
 	if (!r)
 		return NULL;
@@ -104,6 +110,7 @@ struct pk_record *pk_thread_record(void)
 		return pk_self.record;
 	}
 	pk_self.record = r;
+	r->incarnation = pk_incarnation();
 	pk_store_relaxed(&r->cancelled, false);
 	pk_store_release(&r->thread, pthread_self()); /* release: `cancelled` is not written after it */
 	pk_fence();				      /* pthread/cancel.c says why */
@@ -118,7 +125,7 @@ void pk_thread_fork_child(void)
 
 	if (pk_self.tid)
 		pk_self.tid = tid_of_glibc();
-	if (!r)
+	if (!r || r->incarnation == pk_incarnation())
 		return;
 	for (unsigned i = 0; i < PK_RECORD_NODES; i++) {
 		struct pk_waiter *w = &r->node[i];

@@ -38,8 +38,8 @@ bool pk_thread_start(void);
  * life, or too late in the thread's. The caller then waits without a queue. */
 struct pk_record *pk_thread_record(void);
 
-/* After fork, in the child: the thread has a new tid and no record, and if it
- * forked from a signal handler while it waited, that wait learns of it. */
+/* After fork, in the child: the thread has a new tid and no record of its parent's,
+ * and if it forked from a signal handler while it waited, that wait learns of it. */
 void pk_thread_fork_child(void);
 
 #endif

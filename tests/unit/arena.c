@@ -84,11 +84,11 @@ START_TEST(ghosts)
 	ck_assert_ptr_null(pk_waiter_named(~(uint64_t)0));
 	pk_incarnation_next();
 	ck_assert_ptr_null(pk_waiter_named(name));
-	pk_arena_fork_child(NULL);
+	pk_arena_fork_child(0);
 	ck_assert_uint_eq(pk_record_take()->index, 0);
 	ck_assert_ptr_null(pk_waiter_named(name));
 	/* The record of a thread that forks in the middle of its use is not given out again. */
-	pk_arena_fork_child(r);
+	pk_arena_fork_child(r->index + 1);
 	ck_assert_uint_eq(pk_record_take()->index, r->index + 1);
 }
 END_TEST

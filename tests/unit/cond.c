@@ -155,7 +155,7 @@ START_TEST(ghosts)
 	start(3);
 	c->lock = pk_incarnation() << 2 | 3; /* held, and slept on */
 	pk_incarnation_next();
-	pk_arena_fork_child(NULL);
+	pk_arena_fork_child(0);
 	pk_self.record = NULL;
 	ck_assert_int_eq(pk_cond_broadcast(&cond), 0);
 	ck_assert_int_eq(returned, 0);
