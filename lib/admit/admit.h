@@ -44,9 +44,8 @@ struct pk_admit_ops {
 	enum pk_entered (*enter)(struct pk_queue *q, struct pk_waiter *w, const struct pk_deadline *deadline);
 	void (*tend)(struct pk_queue *q, struct pk_waiter *w, const int *word);
 	void (*leave)(struct pk_queue *q, struct pk_waiter *w, int *held);
-	/* A chain linked by `next`, of nodes that are PARKED and of no queue. `held`:
-	 * the lock's word if the caller holds the lock, else null; then the lock may
-	 * be gone as soon as one of the chain can become the head. */
+	/* A chain linked by `next`, of nodes that are CLAIMED and of no queue, by the
+	 * holder of the lock. `held`: its word. */
 	void (*splice)(struct pk_queue *q, struct pk_waiter *first, struct pk_waiter *last, int *held);
 	enum pk_entered (*settle)(struct pk_queue *q, struct pk_waiter *w, pk_steal *steal);
 };

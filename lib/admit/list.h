@@ -39,8 +39,7 @@
  *	PARKED			ABANDONED	its thread: deadline passed, or a
  *						signal handler in it has to wait
  *	HEAD			ABANDONED	its thread, when it leaves
- *	BLOCKED			PARKED		a signal, before it is spliced
- *						(pthread/cond.c)
+ *	CLAIMED			PARKED		splice, for a signal (pthread/cond.c)
  *	any			ORPHAN		the child of a fork
  * Being made head and giving up are one race on one word: exactly one wins, so
  * headship is never lost. An ABANDONED node stays linked until it is passed by
@@ -289,18 +288,26 @@ PK_INLINE void pk_list_pass(struct pk_queue *q, struct pk_waiter *w, int *held)
 		pk_list_promote(q, n, held, by);
 }
 
-/* Append sleepers on their threads' behalf. They join as one, and then each is in
- * the state that it would be in had it joined and parked by itself. */
+/* Append sleepers on their threads' behalf, with the lock held. They join as one, and
+ * then each is in the state that it would be in had it joined and parked by itself.
+ * From then on a rouser may find it, even one that was on its way to an earlier use of
+ * the node, and have it steal the word and leave: only that we hold it keeps it here. */
 PK_INLINE void pk_list_splice(struct pk_queue *q, struct pk_waiter *first, struct pk_waiter *last, int *held)
 {
 	uint64_t tail = pk_load_relaxed(&q->tail);
-	struct pk_waiter *prev = pk_waiter_named(tail), *seen = NULL;
+	struct pk_waiter *prev, *seen = NULL;
 
-	/* A stranger, as in enter(); found out now, because it may be one of ours. */
-	if (pk_unlikely(prev && prev->queue != q))
-		pk_cas_relaxed(&q->tail, &tail, 0);
-	for (struct pk_waiter *w = first; w; w = pk_load_relaxed(&w->next))
+	for (struct pk_waiter *w = first; w; w = pk_load_relaxed(&w->next)) {
+		uint32_t claimed = pk_load_relaxed(&w->status);
+
+		/* Strangers, as in enter(), are found out below, but for these. */
+		if (pk_unlikely(pk_waiter_name(w) == tail))
+			pk_cas_relaxed(&q->tail, &tail, 0);
 		w->queue = q;
+		/* release: O3, for who is roused. Fails if it has given up. */
+		if (pk_state(claimed) == PK_CLAIMED)
+			pk_cas_release(&w->status, &claimed, pk_in_state(claimed, PK_PARKED));
+	}
 	prev = pk_waiter_named(pk_xchg_acq_rel(&q->tail, pk_waiter_name(last))); /* O1 */
 	if (prev && prev->queue == q) {
 		if (pk_cas_acq_rel(&prev->next, &seen, first)) /* O2 */

@@ -42,6 +42,8 @@ struct pk_mutex {
  * protect, 0x80 process-shared; 0x100 and 0x200: elision wanted, not wanted). */
 #define PK_KIND_TYPE PK_KIND_VALUE(3)
 #define PK_KIND_ELISION PK_KIND_VALUE(0x300)
+#define PK_KIND_ROBUST PK_KIND_VALUE(0x10)
+#define PK_KIND_SHARED PK_KIND_VALUE(0x80)
 #define PK_KIND_ANY PK_KIND_VALUE(0xffffffffu)
 #define PK_KIND_OWN_WAY (PK_KIND_ANY & ~(PK_KIND_TYPE | PK_KIND_ELISION))
 

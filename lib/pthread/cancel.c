@@ -20,8 +20,9 @@ static void end_wait(struct pk_record *r, struct pk_waiter *w, pthread_t thread)
 {
 	uint32_t seen = pk_load_acquire(&w->status);
 
-	/* The record may have changed hands, but not in the middle of a wait. */
-	if (pk_state(seen) != PK_BLOCKED || pk_load_relaxed(&r->thread) != thread)
+	/* The record may have changed hands, but not in the middle of a wait. The
+	 * thread may be in a handler already that was pushed for this very request. */
+	if (pk_state(seen) != PK_BLOCKED || pk_load_relaxed(&r->thread) != thread || pk_load_relaxed(&r->acts))
 		return;
 	if (pk_cas_relaxed(&w->status, &seen, pk_in_state(seen, PK_LEAVING)))
 		pk_futex_wake(&w->status, 1);

@@ -39,8 +39,9 @@ enum { DESTROY_US = 200000 /* how long destroy waits for waiters that may be dea
 struct shared_wait {
 	struct pk_cond *c;
 	pthread_mutex_t *mutex;
-	struct pk_queue *home;
+	bool user;     /* of the mutex */
 	uint32_t seen; /* the number that it waits to be another */
+	__pthread_unwind_buf_t *frame;
 };
 
 static uint32_t bit_of(uint32_t number)
@@ -58,10 +59,13 @@ static void cancelled(void *arg)
 {
 	struct shared_wait *s = arg;
 
+	/* A handler may call pthread_exit, and glibc would come here again. */
+	__pthread_unregister_cancel(s->frame);
+	pk_thread_acts(true);
 	if (pk_load_relaxed(&s->c->sequence) != s->seen)
 		pk_cond_shared_signal(s->c);
 	retire(s->c);
-	pk_mutex_cond_lock(s->mutex, s->home);
+	pk_mutex_cond_lock(s->mutex, s->user);
 }
 
 /* Sleep until there is another number: 0; or ETIMEDOUT. */
@@ -70,11 +74,17 @@ static PK_NOINLINE int sleep_shared(struct shared_wait *s, const struct pk_deadl
 	int type, late;
 
 	pthread_cleanup_push(cancelled, s);
-	do {
+	s->frame = &__cancel_buf; /* glibc's macro has it */
+	for (;;) {
 		pk_real()->pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &type);
 		late = pk_futex_wait_shared(&s->c->sequence, s->seen, bit_of(s->seen), deadline);
 		pk_real()->pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &type);
-	} while (!late && pk_load_relaxed(&s->c->sequence) == s->seen);
+		if (late || pk_load_relaxed(&s->c->sequence) != s->seen)
+			break;
+		/* Woken for a signal that came before we did: the kernel prefers
+		 * higher priorities. It is for somebody else. */
+		pk_futex_wake_shared(&s->c->sequence, 1, ~bit_of(s->seen));
+	}
 	pthread_cleanup_pop(0);
 	return late == EAGAIN ? 0 : late;
 }
@@ -82,21 +92,22 @@ static PK_NOINLINE int sleep_shared(struct shared_wait *s, const struct pk_deadl
 int pk_cond_shared_wait(struct pk_cond *c, pthread_mutex_t *mutex, const struct pk_deadline *deadline)
 {
 	struct shared_wait s = {.c = c, .mutex = mutex};
-	int ret = pk_mutex_cond_begin(mutex, &s.home);
+	struct pk_queue *home;
+	int ret = pk_mutex_cond_begin(mutex, &home);
 	int late;
 
 	if (ret)
 		return ret;
 	pk_add_relaxed(&c->refs, PK_COND_WAITER);
 	s.seen = pk_load_relaxed(&c->sequence);
-	ret = pk_mutex_cond_unlock(mutex, s.home);
+	ret = pk_mutex_cond_unlock(mutex, &s.user);
 	if (ret) {
 		retire(c);
 		return ret;
 	}
 	late = sleep_shared(&s, deadline);
 	retire(c);
-	ret = pk_mutex_cond_lock(mutex, s.home);
+	ret = pk_mutex_cond_lock(mutex, s.user);
 	return ret ? ret : late;
 }
 

@@ -7,23 +7,27 @@
  * its own, held for a few instructions for each waiter that is touched. Everything
  * else happens in the waiter's status, on which it sleeps.
  *
- * *Wait morphing*: a signal while the mutex is held does not wake its waiter to fight
- * for the mutex, but moves it, asleep, into the mutex's admission queue. There it is
- * like a waiter that has parked, and wakes when its turn comes. Where the policy has
- * no queue, the waiters that a broadcast reaches become a *chain*: each has the next
- * one follow when it has got the mutex itself.
+ * *Wait morphing*: the signal of a thread that holds the mutex does not wake its waiter
+ * to fight for the mutex, but moves it, asleep, into the mutex's admission queue. There
+ * it is like a waiter that has parked, and wakes when its turn comes. A thread that does
+ * not hold the mutex must not touch it, since it may be gone as soon as a waiter is let
+ * loose. So it wakes the first of those that it signals, and the others are a *chain*
+ * behind that one (`next`), which moves them when it has got the mutex itself. Where the
+ * policy has no queue the next one of the chain is moved to the mutex's word, and goes
+ * on likewise.
  *
  * State of a waiter (`status`), beside those of admit/list.h
  *	from		to		by
  *	any, of the	BLOCKED		its thread, before it lists itself
  *	last use
- *	BLOCKED		PARKED		a signal, which takes it from the list
+ *	BLOCKED		CLAIMED		a signal, which takes it from the list
  *	BLOCKED		LEAVING		its thread: deadline passed, a signal handler
  *					in it has to wait, its end; or pthread_cancel
- *	PARKED		SIGNALLED	that signal: it is to lock the mutex itself
- *	PARKED		HEAD		who is before it in the mutex's queue, or in
- *					the chain
- *	PARKED		ABANDONED	its thread, for a handler that has to wait
+ *	CLAIMED		SIGNALLED	that signal: it is to lock the mutex itself
+ *	CLAIMED		PARKED		the mutex's holder: it is in the queue
+ *	CLAIMED		HEAD		the mutex's holder, who is before it in the
+ *					chain: it is to wait for the word
+ *	CLAIMED		ABANDONED	its thread, for a handler that has to wait
  *	any		ORPHAN		the child of a fork
  * To be signalled and to leave are one race on one word: exactly one wins, so no
  * signal is lost on a waiter that has timed out or been cancelled, and none is given
@@ -173,7 +177,7 @@ static bool claim(struct pk_cond *c, struct pk_waiter *w)
 	uint32_t seen = pk_load_relaxed(&w->status);
 
 	/* relaxed: it is told nothing by this */
-	if (pk_state(seen) != PK_BLOCKED || !pk_cas_relaxed(&w->status, &seen, pk_in_state(seen, PK_PARKED)))
+	if (pk_state(seen) != PK_BLOCKED || !pk_cas_relaxed(&w->status, &seen, pk_in_state(seen, PK_CLAIMED)))
 		return false;
 	unlist(c, w);
 	w->hint = NULL;
@@ -238,23 +242,27 @@ static struct pk_waiter *claim_all(struct pk_cond *c)
 	return chain;
 }
 
-/* Let the waiter lock the mutex by itself. */
+/* Let the first live one of the chain lock the mutex by itself, with the others behind
+ * it. */
 static void wake(struct pk_waiter *w)
 {
-	uint32_t seen = pk_load_acquire(&w->status);
+	while (w) {
+		uint32_t seen = pk_load_acquire(&w->status);
+		struct pk_waiter *next = pk_load_relaxed(&w->next);
 
-	do {
-		if (pk_state(seen) == PK_ABANDONED) { /* it does so already */
-			pk_waiter_free(w);
+		/* C2. Fails if it has given up, and is at the mutex already. */
+		if (pk_state(seen) == PK_CLAIMED &&
+		    pk_cas_acq_rel(&w->status, &seen, pk_in_state(seen, PK_SIGNALLED))) {
+			pk_futex_wake(&w->status, 1);
+			pk_count_in(pk_self.record, PK_STAT_signalled);
 			return;
 		}
-	} while (!pk_cas_acq_rel(&w->status, &seen, pk_in_state(seen, PK_SIGNALLED))); /* C2 */
-	pk_futex_wake(&w->status, 1);
-	pk_count_in(pk_self.record, PK_STAT_signalled);
+		pk_waiter_free(w);
+		w = next;
+	}
 }
 
-/* The chain that begins with w follows, one by one. `held`: the mutex's word, if the
- * caller has it; w is moved there then. */
+/* The first live one of the chain is next at the word, which the caller has. */
 static void follow(struct pk_waiter *w, int *held)
 {
 	uint32_t was;
@@ -267,36 +275,37 @@ static void follow(struct pk_waiter *w, int *held)
 			return;
 		w = next;
 	}
-	if (!held || !pk_list_move(w, pk_in_state(was, PK_HEAD), held))
+	if (!pk_list_move(w, pk_in_state(was, PK_HEAD), held))
 		pk_futex_wake(&w->status, 1);
 }
 
-/* Those that wait with the same mutex, first to last, have been signalled. They have
- * not been let loose yet, so the mutex is there. */
-static void deliver_to(struct pk_queue *home, struct pk_waiter *first, struct pk_waiter *last)
+static bool is_owner(struct pk_mutex *m)
+{
+	return pk_self.tid && pk_load_relaxed(&m->owner) == pk_self.tid;
+}
+
+/* Those of the chain, who wait with the same mutex, have been signalled. Until one of
+ * them is let loose the mutex is there. */
+static void deliver_to(struct pk_queue *home, struct pk_waiter *first)
 {
 	const struct pk_admit_ops *ops = pk_load_acquire(&pk_admit);
-	struct pk_mutex *m;
-	int *held;
+	struct pk_mutex *m = home ? (struct pk_mutex *)((char *)home - offsetof(struct pk_mutex, queue)) : NULL;
+	struct pk_waiter *last, *next;
 
-	if (!home) {
-		for (struct pk_waiter *next; first; first = next) {
+	if (!m) { /* glibc's, or one that its waiter still holds */
+		for (; first; first = next) {
 			next = pk_load_relaxed(&first->next);
+			pk_store_relaxed(&first->next, NULL);
 			wake(first);
 		}
-		return;
-	}
-	m = (struct pk_mutex *)((char *)home - offsetof(struct pk_mutex, queue));
-	held = pk_self.tid && pk_load_relaxed(&m->owner) == pk_self.tid ? &m->lock : NULL;
-	/* Nobody before it, and nothing that we could do without waking it. */
-	if (first == last && !held && !pk_load_relaxed(&home->tail)) {
+	} else if (!is_owner(m)) {
 		wake(first);
 	} else if (ops && ops->splice) {
-		for (struct pk_waiter *w = first; w; w = pk_load_relaxed(&w->next))
-			pk_count_in(pk_self.record, PK_STAT_morphed);
-		ops->splice(home, first, last, held);
+		for (last = first; pk_count_in(pk_self.record, PK_STAT_morphed), next = pk_load_relaxed(&last->next);)
+			last = next;
+		ops->splice(home, first, last, &m->lock);
 	} else {
-		follow(first, held);
+		follow(first, &m->lock);
 	}
 }
 
@@ -310,7 +319,7 @@ static void deliver(struct pk_waiter *chain)
 		while ((chain = pk_load_relaxed(&last->next)) && chain->home == first->home)
 			last = chain;
 		pk_store_relaxed(&last->next, NULL);
-		deliver_to(first->home, first, last);
+		deliver_to(first->home, first);
 	}
 }
 
@@ -368,10 +377,11 @@ static int sleep_blocked(struct pk_waiter *w, const struct pk_deadline *deadline
 {
 	for (;;) {
 		uint32_t status = pk_load_acquire(&w->status); /* C2 */
-		bool blocked = pk_state(status) == PK_BLOCKED;
+		enum pk_state state = pk_state(status);
+		bool blocked = state == PK_BLOCKED;
 		int late;
 
-		if (!blocked && pk_state(status) != PK_PARKED)
+		if (!blocked && state != PK_CLAIMED && state != PK_PARKED)
 			return 0;
 		pk_store_relaxed(&pk_self.asleep, true);
 		/* Once signalled it waits for the mutex, without a deadline. */
@@ -403,13 +413,24 @@ static void take_back(struct pk_cond *c, struct pk_waiter *w)
 	pk_cond_signal((pthread_cond_t *)c);
 }
 
+/* If the thread has been cancelled it does not come back from here, but may wait in
+ * the handlers that it runs. */
+static void act_if_cancelled(void)
+{
+	bool acts = pk_self.acts;
+
+	pk_thread_acts(true);
+	pk_real()->pthread_testcancel();
+	pk_thread_acts(acts);
+}
+
 /* Wait with node w. */
 static int wait_listed(struct pk_cond *c, pthread_mutex_t *mutex, struct pk_queue *home, struct pk_waiter *w,
 		       const struct pk_deadline *deadline)
 {
 	struct pk_record *r = w->record;
 	struct pk_waiter *next = NULL;
-	bool queued, left = false;
+	bool user, queued, left = false;
 	enum pk_state state;
 	int late, ret;
 
@@ -420,13 +441,14 @@ static int wait_listed(struct pk_cond *c, pthread_mutex_t *mutex, struct pk_queu
 	w->queue = &c->waiters;
 	w->batch = 0;
 	pk_store_relaxed(&w->shuffler, 0);
-	pk_store_relaxed(&w->status, pk_in_state(pk_load_relaxed(&w->status) + PK_STATE_MASK + 1, PK_BLOCKED));
+	/* release: pthread_cancel reads of the record what was written before */
+	pk_store_release(&w->status, pk_in_state(pk_load_relaxed(&w->status) + PK_STATE_MASK + 1, PK_BLOCKED));
 	list(c, w);
 	pk_store_relaxed(&pk_self.waits, w);
 	pk_fence(); /* C3 */
-	if (pk_unlikely(pk_load_relaxed(&r->cancelled)))
+	if (pk_unlikely(pk_load_relaxed(&r->cancelled)) && !pk_self.acts)
 		stop_waiting(w);
-	ret = pk_mutex_cond_unlock(mutex, home);
+	ret = pk_mutex_cond_unlock(mutex, &user);
 	if (pk_unlikely(ret)) {
 		pk_store_relaxed(&pk_self.waits, NULL);
 		take_back(c, w);
@@ -434,50 +456,48 @@ static int wait_listed(struct pk_cond *c, pthread_mutex_t *mutex, struct pk_queu
 	}
 	late = sleep_blocked(w, deadline);
 	state = pk_state(pk_load_acquire(&w->status)); /* C2 */
-	if (state == PK_LEAVING || state == PK_SIGNALLED) {
-		pk_store_relaxed(&pk_self.waits, NULL);
-		left = state == PK_LEAVING;
-		if (left)
-			leave(c, w);
-		else
-			pk_waiter_free(w);
-		ret = pk_mutex_cond_lock(mutex, home);
-	} else if (!home) { /* a fork, or a handler that had to wait */
-		pk_store_relaxed(&pk_self.waits, NULL);
-		ret = pk_mutex_cond_lock(mutex, home);
-	} else {
-		queued = state == PK_SPINNING || state == PK_WAITING || (state == PK_HEAD && w->queue);
-		if (state == PK_HEAD && !queued)
-			next = pk_load_relaxed(&w->next);
+	if (state == PK_SIGNALLED || (state == PK_HEAD && !w->queue))
+		next = pk_load_relaxed(&w->next);
+	if (home && state != PK_SIGNALLED && state != PK_LEAVING) {
+		queued = state == PK_SPINNING || (state == PK_HEAD && w->queue);
 		pk_mutex_cond_settle(mutex, w, queued);
 		pk_store_relaxed(&pk_self.waits, NULL);
 		if (state == PK_HEAD && !queued)
 			pk_waiter_free(w);
-		if (next)
-			follow(next, &pk_mutex_of(mutex)->lock);
+	} else {
+		pk_store_relaxed(&pk_self.waits, NULL);
+		left = state == PK_LEAVING;
+		if (left)
+			leave(c, w);
+		else if (state == PK_SIGNALLED)
+			pk_waiter_free(w);
+		ret = pk_mutex_cond_lock(mutex, user);
 	}
+	if (next)
+		deliver_to(home, next);
 	/* Nobody has signalled us, so it is pthread_cancel's doing, most likely. */
 	if (left && !late)
-		pk_real()->pthread_testcancel();
+		act_if_cancelled();
 	return ret ? ret : late;
 }
 
 /* Wait without a node: in short sleeps, each of which may be the last. */
-static PK_COLD int doze(pthread_mutex_t *mutex, struct pk_queue *home, const struct pk_deadline *deadline)
+static PK_COLD int doze(pthread_mutex_t *mutex, const struct pk_deadline *deadline)
 {
 	static const int nobody;
 	uint64_t until = pk_clock_us() + DOZE_US;
 	struct timespec soon = {(time_t)(until / 1000000), (long)(until % 1000000 * 1000)};
 	struct pk_deadline nap = {&soon, CLOCK_MONOTONIC};
-	int ret = pk_mutex_cond_unlock(mutex, home);
+	bool user;
+	int ret = pk_mutex_cond_unlock(mutex, &user);
 
 	if (ret)
 		return ret;
 	pk_count_in(pk_self.record, PK_STAT_dozed);
 	while (!pk_futex_wait(&nobody, 0, &nap))
 		;
-	ret = pk_mutex_cond_lock(mutex, home);
-	pk_real()->pthread_testcancel();
+	ret = pk_mutex_cond_lock(mutex, user);
+	act_if_cancelled();
 	if (!ret && deadline && pk_clock_passed(deadline->clock, deadline->abstime))
 		ret = ETIMEDOUT;
 	return ret;
@@ -495,10 +515,10 @@ static int wait_private(struct pk_cond *c, pthread_mutex_t *mutex, const struct 
 	/* acquire: glibc's flag was set before ours, so testcancel sees it (C3) */
 	if (r && pk_unlikely(pk_load_acquire(&r->cancelled)))
 		pk_store_relaxed(&r->cancelled, false);
-	pk_real()->pthread_testcancel();
+	act_if_cancelled();
 	w = r && !pk_self.waits ? pk_waiter_take(r) : NULL;
 	if (pk_unlikely(!w))
-		return doze(mutex, home, deadline);
+		return doze(mutex, deadline);
 	return wait_listed(c, mutex, home, w, deadline);
 }
 
@@ -559,12 +579,13 @@ void pk_cond_waiter_gone(struct pk_waiter *w)
 		leave((struct pk_cond *)((char *)w->queue - offsetof(struct pk_cond, waiters)), w);
 		break;
 	case PK_HEAD:
-		if (w->queue)
+		if (w->queue) {
 			pk_mutex_waiter_gone(w);
-		else if (pk_load_relaxed(&w->next))
-			follow(pk_load_relaxed(&w->next), NULL);
-		break;
+			break;
+		}
+		__attribute__((fallthrough));
 	case PK_SIGNALLED:
+		wake(pk_load_relaxed(&w->next));
 		pk_waiter_free(w);
 		break;
 	default:

@@ -28,10 +28,10 @@ static __attribute__((constructor)) void setup(void)
 	pk_config_read();
 	pk_topology_read("", pk_config.topology);
 	pk_spin_setup();
-	pk_thread_setup(pk_cond_waiter_gone);
 	pk_incarnation_setup();
 	pk_incarnation_next();
 	pk_fork_setup();
+	pk_thread_setup(pk_cond_waiter_gone); /* from here on threads get records */
 	if (pk_policy_select(pk_config.policy) == PK_POLICY_glibc)
 		pk_thread_forward();
 	if (pk_config.verbose > 1)

@@ -12,7 +12,7 @@
  * (pthread_mutex_consistent_np, the 64-bit time variants of 32-bit machines).
  */
 #ifdef HAVE_CONFIG_H
-# include <config.h>
+#include <config.h>
 #endif
 
 #include "pthread/c11.h"
@@ -23,26 +23,31 @@
 #define PK_PUBLIC __attribute__((visibility("default")))
 
 #if __has_attribute(noipa)
-# define PK_DISTINCT __attribute__((noipa))
+#define PK_DISTINCT __attribute__((noipa))
 #else
-# define PK_DISTINCT __attribute__((noinline))
+#define PK_DISTINCT __attribute__((noinline))
 #endif
 
 /* The version script makes the pk_at_ names local; name@node remains. */
 #ifdef HAVE_SYMVER_ATTRIBUTE
-# define PK_VERSIONED(n, type, name, parameters, arguments, body, node) \
+#define PK_VERSIONED(n, type, name, parameters, arguments, body, node)                                                 \
 	PK_VERSIONED_(n, type, name, parameters, arguments, body, node)
-# define PK_VERSIONED_(n, type, name, parameters, arguments, body, node) \
-	PK_PUBLIC type pk_at_##n##_##name parameters; \
-	__attribute__((symver(#name "@" #node), noipa)) \
-	type pk_at_##n##_##name parameters { return body arguments; }
+#define PK_VERSIONED_(n, type, name, parameters, arguments, body, node)                                                \
+	PK_PUBLIC type pk_at_##n##_##name parameters;                                                                  \
+	__attribute__((symver(#name "@" #node), noipa)) type pk_at_##n##_##name parameters                             \
+	{                                                                                                              \
+		return body arguments;                                                                                 \
+	}
 #else
-# define PK_VERSIONED(...)
+#define PK_VERSIONED(...)
 #endif
 
-#define PK_EXPORT(type, name, parameters, arguments, body, first, second) \
-	PK_PUBLIC type pk_base_##name parameters __asm__(#name); \
-	PK_DISTINCT type pk_base_##name parameters { return body arguments; } \
-	PK_ON_##first(PK_VERSIONED, 1, type, name, parameters, arguments, body) \
-	PK_ON_##second(PK_VERSIONED, 2, type, name, parameters, arguments, body)
+#define PK_EXPORT(type, name, parameters, arguments, body, first, second)                                              \
+	PK_PUBLIC type pk_base_##name parameters __asm__(#name);                                                       \
+	PK_DISTINCT type pk_base_##name parameters                                                                     \
+	{                                                                                                              \
+		return body arguments;                                                                                 \
+	}                                                                                                              \
+	PK_ON_##first(PK_VERSIONED, 1, type, name, parameters, arguments, body)                                        \
+		PK_ON_##second(PK_VERSIONED, 2, type, name, parameters, arguments, body)
 #include "pthread/exports.def"

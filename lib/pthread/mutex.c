@@ -272,18 +272,28 @@ int pk_mutex_cond_begin(pthread_mutex_t *mutex, struct pk_queue **home)
 	return 0;
 }
 
-int pk_mutex_cond_unlock(pthread_mutex_t *mutex, const struct pk_queue *home)
+int pk_mutex_cond_unlock(pthread_mutex_t *mutex, bool *user)
 {
-	if (home)
-		pk_mutex_of(mutex)->nusers++;
+	struct pk_mutex *m = pk_mutex_of(mutex);
+	uint64_t kind = pk_load_relaxed(&m->kind);
+	bool deep = is_type(kind, PTHREAD_MUTEX_RECURSIVE_NP) && m->count > 1;
+
+	/* Of any kind: glibc's have the owner there, too. But not of a process-shared
+	 * one, where a waiter that is killed would be counted for good. (Robust ones
+	 * may look shared, and are destroyed whatever the count.) */
+	*user = pk_load_relaxed(&m->owner) == pk_self.tid && !deep &&
+		(kind & (PK_KIND_SHARED | PK_KIND_ROBUST)) != PK_KIND_SHARED;
+	if (*user)
+		m->nusers++;
 	return pk_mutex_unlock(mutex);
 }
 
-int pk_mutex_cond_lock(pthread_mutex_t *mutex, const struct pk_queue *home)
+int pk_mutex_cond_lock(pthread_mutex_t *mutex, bool user)
 {
 	int ret = pk_mutex_lock(mutex);
 
-	if (home && !ret)
+	/* EOWNERDEAD: it is the dead owner's count that is ours now. */
+	if (user && (!ret || ret == EOWNERDEAD))
 		pk_mutex_of(mutex)->nusers--;
 	return ret;
 }

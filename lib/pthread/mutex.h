@@ -57,14 +57,14 @@ void pk_mutex_waiter_gone(struct pk_waiter *w);
  * using: `nusers` counts it throughout, as glibc's does.
  *
  * begin	EPERM if unlocking would say so of one of ours. *home: the queue that a
- *		signal may move the waiter into, which tells the others that the mutex
- *		is ours; null if glibc serves it, or if the caller will hold it still (a
- *		recursive one, locked several times)
+ *		signal may move the waiter into; null if glibc serves the mutex, or if
+ *		the caller will hold it still (a recursive one, locked several times)
+ * unlock	*user: what lock needs to know
  * settle	is lock for a waiter that has been moved: into the queue, with node w,
  *		which is no longer the caller's then; or, asleep, to the word */
 int pk_mutex_cond_begin(pthread_mutex_t *mutex, struct pk_queue **home);
-int pk_mutex_cond_unlock(pthread_mutex_t *mutex, const struct pk_queue *home);
-int pk_mutex_cond_lock(pthread_mutex_t *mutex, const struct pk_queue *home);
+int pk_mutex_cond_unlock(pthread_mutex_t *mutex, bool *user);
+int pk_mutex_cond_lock(pthread_mutex_t *mutex, bool user);
 void pk_mutex_cond_settle(pthread_mutex_t *mutex, struct pk_waiter *w, bool queued);
 
 /* Take the word if it is free. Acquire pairs with the release in unlock. */

@@ -44,6 +44,7 @@ enum pk_state {
 	PK_SPINNING, /* has been granted another budget */
 	PK_PARKED,   /* sleeps on its status, or is about to */
 	PK_BLOCKED,  /* the same, and it is a condition variable that it waits for */
+	PK_CLAIMED,  /* the same; it has been signalled, and will be told what to do */
 	/* There is none: */
 	PK_HEAD,      /* is the head of the queue */
 	PK_ABANDONED, /* gave up; linked until somebody passes the node */
@@ -95,6 +96,7 @@ struct pk_record {
 	pthread_t thread;     /* whose it is, or 0 */
 	uint32_t incarnation; /* the process's when the thread took it */
 	bool cancelled;	      /* pthread_cancel was called for that thread (pthread/cancel.c) */
+	bool acts;	      /* and it has acted on it */
 	uint64_t stat[PK_STATS];
 	struct pk_waiter node[PK_RECORD_NODES];
 } PK_ALIGNED(PK_CACHE_LINE);

@@ -112,11 +112,19 @@ struct pk_record *pk_thread_record(void)
 	pk_self.record = r;
 	r->incarnation = pk_incarnation();
 	pk_store_relaxed(&r->cancelled, false);
+	pk_store_relaxed(&r->acts, pk_self.acts);
 	pk_store_release(&r->thread, pthread_self()); /* release: `cancelled` is not written after it */
 	pk_fence();				      /* pthread/cancel.c says why */
 	/* Any value that is not null has the destructor called. */
 	pk_real()->pthread_setspecific(key, r);
 	return r;
+}
+
+void pk_thread_acts(bool acts)
+{
+	pk_self.acts = acts;
+	if (pk_self.record)
+		pk_store_relaxed(&pk_self.record->acts, acts);
 }
 
 void pk_thread_fork_child(void)

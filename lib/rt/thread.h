@@ -20,6 +20,7 @@ struct pk_thread {
 	 * (asynchronously) or left by pthread_exit in the middle of it. */
 	struct pk_waiter *waits;
 	bool asleep; /* on its node, or as the head on the lock word */
+	bool acts;   /* on a cancellation: its handlers may wait, but not be cancelled */
 };
 
 extern __thread struct pk_thread pk_self __attribute__((tls_model("initial-exec"), visibility("hidden")));
@@ -37,6 +38,9 @@ bool pk_thread_start(void);
 /* The calling thread's record, or null: no memory, too early in the process's
  * life, or too late in the thread's. The caller then waits without a queue. */
 struct pk_record *pk_thread_record(void);
+
+/* The calling thread acts on a cancellation, or after all does not. */
+void pk_thread_acts(bool acts);
 
 /* After fork, in the child: the thread has a new tid and no record of its parent's,
  * and if it forked from a signal handler while it waited, that wait learns of it. */

@@ -15,8 +15,11 @@
 #include <sched.h>
 #include <stdlib.h>
 
-/* Rounds end early where they are slow (huge spin budgets on few CPUs); what was begun is counted to its end. */
-enum { SCENE_MS = 70 };
+/*
+ * Rounds end early where they are slow (huge spin budgets on few CPUs), but for a few; what was begun is counted to
+ * its end.
+ */
+enum { SCENE_MS = 70, FEW = 5 };
 
 /* ---- a monitor: a mutex, and who is inside ---- */
 
@@ -32,9 +35,9 @@ static void monitor_make(struct monitor *o, int type)
 	o->end_ns = now_ns() + suite_scale(SCENE_MS) * 1000000;
 }
 
-static bool monitor_over(const struct monitor *o)
+static bool monitor_over(const struct monitor *o, unsigned long done)
 {
-	return now_ns() > o->end_ns || complained();
+	return (done >= FEW && now_ns() > o->end_ns) || complained();
 }
 
 static void step_in(struct monitor *o, int me)
@@ -107,19 +110,20 @@ struct item {
 
 struct ring {
 	struct item slot[SLOTS];
-	int first, used;
-	int makers_left;
-	int items;		   /* of each maker, if there is time */
-	int made[MAKERS];	   /* how many it was */
-	int last[MAKERS];	   /* the number of the one taken last: each maker's leave in order */
+	int first, used, slots;
+	int makers, makers_left;
+	int items;		     /* of each maker, if there is time */
+	int made[MAKERS];	     /* how many it was */
+	int last[MAKERS];	     /* the number of the one taken last: each maker's leave in order */
 	atomic_uchar *marks[MAKERS]; /* how often each was taken */
 };
 
-static void ring_make(struct ring *r, int items)
+static void ring_make(struct ring *r, int makers, int slots, int items)
 {
-	r->makers_left = MAKERS;
+	r->slots = slots;
+	r->makers = r->makers_left = makers;
 	r->items = suite_scale(items);
-	for (int i = 0; i < MAKERS; i++) {
+	for (int i = 0; i < makers; i++) {
 		r->last[i] = -1;
 		r->marks[i] = calloc(r->items, 1);
 	}
@@ -127,7 +131,7 @@ static void ring_make(struct ring *r, int items)
 
 static void ring_put(struct ring *r, int maker, int number)
 {
-	r->slot[(r->first + r->used++) % SLOTS] = (struct item){maker, number};
+	r->slot[(r->first + r->used++) % r->slots] = (struct item){maker, number};
 	r->made[maker]++;
 }
 
@@ -135,7 +139,7 @@ static struct item ring_take(struct ring *r)
 {
 	struct item item = r->slot[r->first];
 
-	r->first = (r->first + 1) % SLOTS;
+	r->first = (r->first + 1) % r->slots;
 	r->used--;
 	if (item.number <= r->last[item.maker])
 		complain("item %d of maker %d comes after %d", item.number, item.maker, r->last[item.maker]);
@@ -152,7 +156,7 @@ static void ring_mark(struct ring *r, struct item item)
 static void ring_unmake(struct ring *r)
 {
 	ck_assert_int_eq(r->used, 0);
-	for (int i = 0; i < MAKERS; i++) {
+	for (int i = 0; i < r->makers; i++) {
 		ck_assert_int_gt(r->made[i], 0);
 		for (int n = 0; n < r->items; n++)
 			ck_assert_msg(atomic_load(&r->marks[i][n]) == (n < r->made[i]),
@@ -164,7 +168,7 @@ static void ring_unmake(struct ring *r)
 
 /* ---- producers and consumers with a bounded buffer, by signals alone ---- */
 
-enum { TAKERS = 3, BUFFER_ITEMS = 700 };
+enum { TAKERS = 3, BUFFER_ITEMS = 1500 };
 
 static struct {
 	struct monitor o;
@@ -176,9 +180,9 @@ static void buffer_make_items(int index, uint32_t *luck)
 {
 	int me = index + 1;
 
-	for (int n = 0; n < buffer.r.items && !monitor_over(&buffer.o); n++) {
+	for (int n = 0; n < buffer.r.items && !monitor_over(&buffer.o, n); n++) {
 		enter(&buffer.o, me);
-		while (buffer.r.used == SLOTS)
+		while (buffer.r.used == buffer.r.slots)
 			await(&buffer.o, me, &buffer.not_full);
 		ring_put(&buffer.r, index, n);
 		leave_signalling(&buffer.o, me, &buffer.not_empty, dice(luck));
@@ -195,7 +199,7 @@ static void buffer_body(int index, void *arg)
 	int me = index + 1;
 	(void)arg;
 
-	if (index < MAKERS) {
+	if (index < buffer.r.makers) {
 		buffer_make_items(index, &luck);
 		return;
 	}
@@ -215,21 +219,33 @@ static void buffer_body(int index, void *arg)
 	}
 }
 
-START_TEST(bounded_buffer)
+static void buffer_run(int type, int makers, int takers, int slots)
 {
-	monitor_make(&buffer.o, kinds[_i].type);
-	ring_make(&buffer.r, BUFFER_ITEMS);
-	team_run(MAKERS + TAKERS, buffer_body, NULL);
+	monitor_make(&buffer.o, type);
+	ring_make(&buffer.r, makers, slots, BUFFER_ITEMS);
+	team_run(makers + takers, buffer_body, NULL);
 	monitor_unmake(&buffer.o);
 	ring_unmake(&buffer.r);
 	cond_unmake(&buffer.not_full);
 	cond_unmake(&buffer.not_empty);
 }
+
+START_TEST(bounded_buffer)
+{
+	buffer_run(kinds[_i].type, MAKERS, TAKERS, SLOTS);
+}
+END_TEST
+
+/* One of each and one slot: nobody else's signal makes good for a lost one. */
+START_TEST(single_slot)
+{
+	buffer_run(kinds[_i].type, 1, 1, 1);
+}
 END_TEST
 
 /* ---- the same with deadlines: pops of two clocks, and one that never gives up ---- */
 
-enum { POPPERS = 5, QUEUE_ITEMS = 200 };
+enum { POPPERS = 5, QUEUE_ITEMS = 300 };
 
 static struct {
 	struct monitor o;
@@ -296,7 +312,7 @@ static void push_all(int index, uint32_t *luck)
 {
 	int me = index + 1;
 
-	for (int n = 0; n < jobs.r.items && !monitor_over(&jobs.o); n++) {
+	for (int n = 0; n < jobs.r.items && !monitor_over(&jobs.o, n); n++) {
 		enter(&jobs.o, me);
 		while (jobs.r.used == SLOTS)
 			await(&jobs.o, me, &jobs.not_full);
@@ -340,7 +356,7 @@ START_TEST(timed_pops)
 	ck_assert_int_eq(pthread_cond_init(&jobs.not_empty, &attr), 0);
 	ck_assert_int_eq(pthread_condattr_destroy(&attr), 0);
 	monitor_make(&jobs.o, kinds[_i].type);
-	ring_make(&jobs.r, QUEUE_ITEMS);
+	ring_make(&jobs.r, MAKERS, SLOTS, QUEUE_ITEMS);
 	team_run(MAKERS + POPPERS, jobs_body, NULL);
 	monitor_unmake(&jobs.o);
 	for (int i = 0; i < MAKERS; i++)
@@ -355,7 +371,7 @@ END_TEST
 
 /* ---- a pool of threads: jobs that make jobs, waiting until all is done, shutting down ---- */
 
-enum { WORKERS = 4, POOL_ROUNDS = 60, TREES = 6, DEPTH = 3, TREE = (2 << DEPTH) - 1 };
+enum { WORKERS = 4, POOL_ROUNDS = 100, TREES = 6, DEPTH = 3, TREE = (2 << DEPTH) - 1 };
 
 struct job {
 	struct job *next;
@@ -432,7 +448,7 @@ START_TEST(thread_pool)
 	uint32_t luck = 99;
 
 	monitor_make(&pool.o, kinds[_i].type);
-	for (int round = 0; round < rounds && (round < 3 || !monitor_over(&pool.o)); round++) {
+	for (int round = 0; round < rounds && !monitor_over(&pool.o, round); round++) {
 		struct team *t;
 
 		pool.closed = false;
@@ -465,7 +481,7 @@ END_TEST
 
 /* ---- a barrier, generation after generation ---- */
 
-enum { PARTIES = 6, GENERATIONS = 250 };
+enum { PARTIES = 6, GENERATIONS = 500 };
 
 static struct {
 	struct monitor o;
@@ -487,7 +503,8 @@ static bool barrier_wait(int me, bool may_end)
 	if (++barrier.arrived == PARTIES) {
 		barrier.arrived = 0;
 		barrier.generation++;
-		barrier.over |= may_end && (generation / 2 + 1 >= barrier.generations || monitor_over(&barrier.o));
+		barrier.over |=
+			may_end && (generation / 2 + 1 >= barrier.generations || monitor_over(&barrier.o, generation));
 		MUST(pthread_cond_broadcast(&barrier.turn));
 		leave(&barrier.o, me);
 		return true;
@@ -530,7 +547,7 @@ END_TEST
 
 /* ---- readers and writers ---- */
 
-enum { READERS = 4, WRITERS = 2, VISITS = 500, WORDS = 8 };
+enum { READERS = 4, WRITERS = 2, VISITS = 1200, WORDS = 8 };
 
 static struct {
 	struct monitor o;
@@ -596,7 +613,7 @@ static void text_body(int index, void *arg)
 	unsigned long visits = 0, limit = suite_scale(VISITS);
 	(void)arg;
 
-	for (; visits < limit && !monitor_over(&text.o); visits++)
+	for (; visits < limit && !monitor_over(&text.o, visits); visits++)
 		if (index < WRITERS)
 			text_write(index + 1, dice(&luck));
 		else
@@ -620,9 +637,9 @@ END_TEST
 
 /* ---- dining philosophers: each fork a monitor with a condition variable of its own ---- */
 
-enum { PHILOSOPHERS = 5, MEALS = 250 };
+enum { PHILOSOPHERS = 5, MEALS = 800 };
 
-static struct fork_ {
+static struct dining_fork {
 	struct monitor o;
 	pthread_cond_t freed;
 	int taken; /* by whom */
@@ -634,7 +651,7 @@ static struct {
 	unsigned long meals;
 } philosophers[PHILOSOPHERS];
 
-static void fork_take(struct fork_ *f, int me)
+static void fork_take(struct dining_fork *f, int me)
 {
 	enter(&f->o, me);
 	while (f->taken)
@@ -644,7 +661,7 @@ static void fork_take(struct fork_ *f, int me)
 	leave(&f->o, me);
 }
 
-static void fork_give(struct fork_ *f, int me, uint32_t luck)
+static void fork_give(struct dining_fork *f, int me, uint32_t luck)
 {
 	enter(&f->o, me);
 	if (f->taken != me)
@@ -656,12 +673,12 @@ static void fork_give(struct fork_ *f, int me, uint32_t luck)
 static void philosopher_body(int index, void *arg)
 {
 	int left = index, right = (index + 1) % PHILOSOPHERS, me = index + 1;
-	struct fork_ *low = &forks[left < right ? left : right], *high = &forks[left < right ? right : left];
+	struct dining_fork *low = &forks[left < right ? left : right], *high = &forks[left < right ? right : left];
 	unsigned long limit = suite_scale(MEALS);
 	uint32_t luck = 5 * me;
 	(void)arg;
 
-	while (philosophers[index].meals < limit && !monitor_over(&low->o)) {
+	while (philosophers[index].meals < limit && !monitor_over(&low->o, philosophers[index].meals)) {
 		fork_take(low, me);
 		if (dice(&luck) % 32 == 0)
 			sched_yield();
@@ -699,7 +716,7 @@ END_TEST
 
 /* ---- a counting semaphore that signals only where somebody waits ---- */
 
-enum { PERMITS = 2, GUESTS = 6, ENTRIES = 400 };
+enum { PERMITS = 2, GUESTS = 6, ENTRIES = 1500 };
 
 static struct {
 	struct monitor o;
@@ -740,7 +757,7 @@ static void semaphore_body(int index, void *arg)
 	uint32_t luck = 7 * (index + 1);
 	(void)arg;
 
-	for (; entries < limit && !monitor_over(&semaphore.o); entries++) {
+	for (; entries < limit && !monitor_over(&semaphore.o, entries); entries++) {
 		int now;
 
 		semaphore_down(index + 1);
@@ -775,6 +792,7 @@ int main(void)
 	Suite *s = suite_make("cond-classics");
 
 	SUITE_CASE_OF(s, bounded_buffer, 60, KINDS);
+	SUITE_CASE_OF(s, single_slot, 60, KINDS);
 	SUITE_CASE_OF(s, timed_pops, 60, KINDS);
 	SUITE_CASE_OF(s, thread_pool, 60, KINDS);
 	SUITE_CASE_OF(s, barriers, 60, KINDS);

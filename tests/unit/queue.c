@@ -270,7 +270,7 @@ static void chain(int n)
 	for (int i = count; i < count + n; i++) {
 		struct pk_waiter *w = node[i] = pk_waiter_take(pk_record_take());
 
-		w->status = PK_PARKED;
+		w->status = PK_CLAIMED;
 		w->next = NULL;
 		w->hint = NULL;
 		w->batch = 0;
@@ -317,7 +317,7 @@ START_TEST(splices_head)
 	node[0]->next = PK_LEFT;
 	chain(2);
 	node[1]->status = PK_ABANDONED;
-	pk_mcs.splice(&queue, node[1], node[2], NULL);
+	pk_mcs.splice(&queue, node[1], node[2], &word);
 	ck_assert_uint_eq(node[0]->busy + node[1]->busy, 0);
 	ck_assert_uint_eq(pk_state(node[2]->status), PK_HEAD);
 
@@ -325,7 +325,7 @@ START_TEST(splices_head)
 	chain(2);
 	node[1]->queue = NULL;
 	queue.tail = pk_waiter_name(node[2]);
-	pk_mcs.splice(&queue, node[1], node[2], NULL);
+	pk_mcs.splice(&queue, node[1], node[2], &word);
 	ck_assert_uint_eq(pk_state(node[1]->status), PK_HEAD);
 	ck_assert_str_eq(order(1), "1 2");
 	ck_assert_uint_eq(node[2]->busy, 1);
@@ -339,7 +339,7 @@ START_TEST(splices_nobody)
 	queue.tail = 0;
 	chain(2);
 	node[1]->status = node[2]->status = PK_ABANDONED;
-	pk_shfl.splice(&queue, node[1], node[2], NULL);
+	pk_shfl.splice(&queue, node[1], node[2], &word);
 	ck_assert_uint_eq(queue.tail, 0);
 	ck_assert_uint_eq(node[1]->busy + node[2]->busy, 0);
 }
