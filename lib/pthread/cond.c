@@ -61,6 +61,7 @@
 #include "pthread/mutex.h"
 #include "rt/clock.h"
 #include "rt/config.h"
+#include "rt/fork.h"
 #include "rt/real.h"
 #include "rt/topology.h"
 
@@ -100,10 +101,12 @@ static void count(struct pk_cond *c, uint32_t n)
 
 static void take(struct pk_cond *c)
 {
-	const uint32_t mine = pk_incarnation() << INCARNATION_SHIFT | LOCKED;
-	uint32_t want = mine;
 	unsigned budget = LOCK_ROUNDS;
+	uint32_t mine, want;
 
+	if (pk_unlikely(!pk_incarnation()))
+		pk_fork_begin_child(); /* it must not change while we hold the lock */
+	mine = want = pk_incarnation() << INCARNATION_SHIFT | LOCKED;
 	for (;;) {
 		uint32_t seen = pk_load_relaxed(&c->lock);
 

@@ -300,7 +300,9 @@ int pk_mutex_cond_lock(pthread_mutex_t *mutex, bool user)
 
 static bool steal(struct pk_queue *q)
 {
-	return pk_waiters_idle(pk_self.record) && pk_word_steal(mutex_of(q));
+	struct pk_record *r = pk_self.record; /* null: this is the child of a handler that forked */
+
+	return r && pk_waiters_idle(r) && pk_word_steal(mutex_of(q));
 }
 
 void pk_mutex_cond_settle(pthread_mutex_t *mutex, struct pk_waiter *w, bool queued)

@@ -6,9 +6,14 @@
  * It is linked with -z initfirst: preloaded, its constructor runs before that of any other library.  Opened with
  * dlopen it runs with the loader's lock held by the opening thread, so that a lock path that calls into the loader
  * (dlsym, the first use of a lazily bound function that needs resolving) never comes back.  Says so on stdout.
+ *
+ * With EARLY_FORK set it also has a fork handler, which runs in the child before those of libraries that are
+ * initialised later: it starts a thread that waits on a condition variable, and one that signals it when the handlers
+ * are through.
  */
 #include <pthread.h>
 #include <sched.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #define THREADS 6
@@ -33,11 +38,55 @@ static void *work(void *unused)
 	return unused;
 }
 
+static pthread_cond_t cond = PTHREAD_COND_INITIALIZER;
+static int waits, woken;
+
+static void *wait_in_child(void *unused)
+{
+	static const char good[] = "early: woken in the child\n";
+
+	pthread_mutex_lock(&mutex);
+	waits = 1;
+	while (!woken)
+		pthread_cond_wait(&cond, &mutex);
+	pthread_mutex_unlock(&mutex);
+	_exit(write(1, good, sizeof good - 1) < 0);
+	return unused;
+}
+
+static void *signal_in_child(void *unused)
+{
+	usleep(100000); /* the other handlers have run */
+	pthread_mutex_lock(&mutex);
+	woken = 1;
+	pthread_cond_signal(&cond);
+	pthread_mutex_unlock(&mutex);
+	return unused;
+}
+
+static void in_child(void)
+{
+	pthread_t thread;
+
+	alarm(5);
+	if (pthread_create(&thread, NULL, wait_in_child, NULL) != 0)
+		_exit(2);
+	for (int there = 0; !there; usleep(1000)) {
+		pthread_mutex_lock(&mutex);
+		there = waits;
+		pthread_mutex_unlock(&mutex);
+	}
+	if (pthread_create(&thread, NULL, signal_in_child, NULL) != 0)
+		_exit(2);
+}
+
 __attribute__((constructor)) static void contend(void)
 {
 	static const char good[] = "early: contended\n", bad[] = "early: wrong\n";
 	pthread_t thread[THREADS];
 
+	if (getenv("EARLY_FORK"))
+		pthread_atfork(NULL, NULL, in_child);
 	for (int i = 0; i < THREADS; i++)
 		if (pthread_create(&thread[i], NULL, work, NULL) != 0)
 			_exit(2);
