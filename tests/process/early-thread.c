@@ -7,13 +7,12 @@
  * dlopen it runs with the loader's lock held by the opening thread, so that a lock path that calls into the loader
  * (dlsym, the first use of a lazily bound function that needs resolving) never comes back.  Says so on stdout.
  *
- * With EARLY_FORK set it also has a fork handler, which runs in the child before those of libraries that are
+ * It also has a fork handler, which runs in the child before those of libraries that are
  * initialised later: it starts a thread that waits on a condition variable, and one that signals it when the handlers
  * are through.
  */
 #include <pthread.h>
 #include <sched.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #define THREADS 6
@@ -85,8 +84,7 @@ __attribute__((constructor)) static void contend(void)
 	static const char good[] = "early: contended\n", bad[] = "early: wrong\n";
 	pthread_t thread[THREADS];
 
-	if (getenv("EARLY_FORK"))
-		pthread_atfork(NULL, NULL, in_child);
+	pthread_atfork(NULL, NULL, in_child);
 	for (int i = 0; i < THREADS; i++)
 		if (pthread_create(&thread[i], NULL, work, NULL) != 0)
 			_exit(2);
