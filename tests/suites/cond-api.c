@@ -271,9 +271,9 @@ static void hall_wait(struct hall *h)
 		HELD(&h->m);
 		atomic_fetch_add(&h->returns, 1);
 	}
-	atomic_fetch_sub(&h->tickets, 1);
 	atomic_fetch_sub(&h->waiting, 1);
 	atomic_fetch_add(&h->out, 1);
+	atomic_fetch_sub(&h->tickets, 1); /* last: who sees it gone sees the others changed */
 	MUST(pthread_mutex_unlock(&h->m));
 }
 
@@ -1197,8 +1197,8 @@ static void survive(int index, void *arg)
 		atomic_fetch_add(&h->waiting, 1);
 		while (!atomic_load(&h->tickets))
 			own(pthread_cond_wait(&h->c, &h->m), h, 0);
-		atomic_fetch_sub(&h->tickets, 1);
 		atomic_fetch_sub(&h->waiting, 1);
+		atomic_fetch_sub(&h->tickets, 1);
 		MUST(pthread_mutex_unlock(&h->m));
 	}
 }
@@ -1342,9 +1342,9 @@ END_TEST
 /* ---- the end of the object ---- */
 
 /*
- * Rounds follow each other without a gate (but where there are deadlines): each has a page with a cond, or a cond and its mutex, and its own number of
- * waiters; who has no part in it goes on to the next.  The page becomes 0xff, which has to stay, or
- * nobody's.
+ * Rounds follow each other without a gate (but where there are deadlines): each has a page with a cond, or a cond and
+ * its mutex, and its own number of waiters; who has no part in it goes on to the next.  The page becomes 0xff, which
+ * has to stay, or nobody's.
  */
 enum { PAGE = 4096, CREW = 8, ROUNDS = 2000 };
 
@@ -1551,7 +1551,7 @@ END_TEST
 /* The deadline of all of them passes at the moment of the call. */
 START_TEST(destroyed_at_the_deadline)
 {
-	destroy_after_call(kinds[_i].type, 300000);
+	destroy_after_call(kinds[_i].type, 200000);
 }
 END_TEST
 
@@ -2615,7 +2615,7 @@ START_TEST(handlers_exit)
 }
 END_TEST
 
-//MAIN
+/* MAIN */
 int main(void)
 {
 	Suite *s = suite_make("cond-api");
