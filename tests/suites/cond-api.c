@@ -26,12 +26,13 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 enum { ERRNO_MARK = 4242, PATIENCE_S = 30, CHILD_SECONDS = 50 };
 
 /* Where threads race, for so long and no longer; a round that has begun is finished. */
-enum { RACE_MS = 70 };
+enum { RACE_MS = 50 };
 
 /* ---- calls, and what is always wanted of them ---- */
 
@@ -358,10 +359,12 @@ static void hall_use(struct hall *h)
 	SOON(atomic_load(&h->out) == out + 2);
 	hall_gather(h, 2);
 	hall_call(h, BROADCAST_HELD, 2);
+	SOON(atomic_load(&h->out) == out + 4);
 	team_join(t);
 	t = team_start(4, hall_guest, h);
 	hall_gather(h, 4);
 	hall_call(h, BROADCAST_FREE, 4);
+	SOON(atomic_load(&h->out) == out + 8);
 	team_join(t);
 	hall_want_forgetful(h);
 }
@@ -416,6 +419,7 @@ START_TEST(one_or_all)
 				ck_assert_int_eq(atomic_load(&h.returns), n);
 			}
 			hall_call(&h, how - SIGNAL_HELD + BROADCAST_HELD, 2);
+			SOON(atomic_load(&h.out) == 4);
 			team_join(t);
 			ck_assert_int_eq(atomic_load(&h.returns), 4);
 			assert_no_complaint();
@@ -686,6 +690,7 @@ START_TEST(fields)
 				WANT(pthread_mutex_destroy(&h.m), EBUSY);
 			}
 			hall_call(&h, BROADCAST_HELD, n);
+			SOON(atomic_load(&h.out) == n);
 			team_join(t);
 			FIELDS(&h.m, 0, 0, 0);
 			MUST(pthread_mutex_lock(&h.m));
@@ -1601,9 +1606,16 @@ END_TEST
  */
 #ifdef __x86_64__
 enum { TRAP_FLAG = 0x100 };
+#define STEPPED(call)                                                                                                  \
+	do {                                                                                                           \
+		__builtin_ia32_writeeflags_u64(__builtin_ia32_readeflags_u64() | TRAP_FLAG);                           \
+		call;                                                                                                  \
+		__builtin_ia32_writeeflags_u64(__builtin_ia32_readeflags_u64() & ~(unsigned long)TRAP_FLAG);           \
+	} while (0)
 
 static struct {
-	unsigned steps, steps_after;
+	atomic_uint steps, steps_after;
+	atomic_uint from; /* from this step on the thread is held up, for a while */
 } stepped;
 
 static void on_step(int signal)
@@ -1643,11 +1655,7 @@ static void step_through_call(int type, int round, bool held)
 	s->go = true;
 	if (!held)
 		MUST(pthread_mutex_unlock(&s->m));
-	__builtin_ia32_writeeflags_u64(__builtin_ia32_readeflags_u64() | TRAP_FLAG);
-	call(&s->c);
-	if (held)
-		pthread_mutex_unlock(&s->m);
-	__builtin_ia32_writeeflags_u64(__builtin_ia32_readeflags_u64() & ~(unsigned long)TRAP_FLAG);
+	STEPPED(call(&s->c); if (held) pthread_mutex_unlock(&s->m));
 	team_join(t);
 	assert_no_complaint();
 	ck_assert_int_eq(atomic_load(&yard.gone), 1);
@@ -1673,7 +1681,73 @@ START_TEST(held_up_at_each_instruction)
 	ck_assert_msg(!suite_served(), "nobody was woken before the call had ended");
 }
 END_TEST
+
+static void on_late_step(int signal)
+{
+	int saved = errno;
+
+	(void)signal;
+	if (atomic_fetch_add(&stepped.steps, 1) - atomic_load(&stepped.from) < 50 && !atomic_load(&yard.gone))
+		sleep_us(30);
+	errno = saved;
+}
+
+static void be_late_in_steps(int index, void *arg)
+{
+	struct site *s = arg;
+	struct timespec then;
+	int rc = 0;
+
+	(void)index;
+	MUST(pthread_mutex_lock(&yard.m));
+	then = deadline(CLOCK_MONOTONIC, 100000);
+	STEPPED(rc = pthread_cond_clockwait(&s->c, &yard.m, CLOCK_MONOTONIC, &then));
+	if (rc)
+		WANT(rc, ETIMEDOUT);
+	MUST(pthread_mutex_unlock(&yard.m));
+	atomic_store(&yard.late, 1);
+}
+
+/* A waiter whose deadline has passed, on its way out, held up at any place of it, and one that tears everything down.
+ */
+START_TEST(late_at_each_instruction)
+{
+	struct sigaction action = {.sa_handler = on_late_step};
+	uint32_t luck = (uint32_t)now_ns() | 1; /* each run of the suite sees other places */
+	unsigned all = 0;
+
+	sigaction(SIGTRAP, &action, NULL);
+	for (int i = 0; i < 12; i++) {
+		int round = i % 2 * CREW; /* what becomes of the page */
+		unsigned from = i ? all / 3 + dice(&luck) % (all - all / 3) : UINT_MAX / 2;
+		struct team *t;
+
+		memset(&yard, 0, sizeof yard);
+		yard_make(kinds[i % KINDS].type, false, 0);
+		atomic_store(&stepped.steps, 0);
+		atomic_store(&stepped.from, from);
+		t = team_start(1, be_late_in_steps, site_at(round));
+		SOON(atomic_load(&stepped.steps) >= from || atomic_load(&yard.late));
+		MUST(pthread_mutex_lock(&yard.m));
+		CALL(pthread_cond_broadcast(&site_at(round)->c), 0);
+		tear_down(site_at(round), round);
+		MUST(pthread_mutex_unlock(&yard.m));
+		team_join(t);
+		if (round)
+			want_untouched(site_at(round), PAGE);
+		munmap(yard.ground, (size_t)ROUNDS * PAGE);
+		stop_if_complained();
+		if (i == 0)
+			all = atomic_load(&stepped.steps);
+	}
+}
+END_TEST
 #else
+START_TEST(late_at_each_instruction)
+{
+}
+END_TEST
+
 START_TEST(held_up_at_each_instruction)
 {
 	if (_i == 0)
@@ -2360,6 +2434,87 @@ START_TEST(half_of_them_cancelled)
 }
 END_TEST
 
+/*
+ * At each instruction of a call of wait: the thread stands still there, and meanwhile another one cancels it or, where
+ * the mutex is free already, sends a signal.
+ */
+#ifdef __x86_64__
+static struct {
+	atomic_uint steps, stop_at;
+	atomic_bool stopped, go_on;
+} halt;
+
+static void on_halting_step(int signal, siginfo_t *info, void *context)
+{
+	greg_t *flags = &((ucontext_t *)context)->uc_mcontext.gregs[REG_EFL];
+
+	(void)signal, (void)info;
+	if (atomic_fetch_add(&halt.steps, 1) < atomic_load(&halt.stop_at))
+		return;
+	*flags &= ~(greg_t)TRAP_FLAG;
+	atomic_store(&halt.stopped, true);
+	while (!atomic_load(&halt.go_on))
+		sched_yield(); /* sleeping would be a cancellation point */
+}
+
+static void *stepping_guest(void *hall)
+{
+	struct hall *h = hall;
+
+	hall_come_in(h);
+	pthread_cleanup_push(on_cancelled, h);
+	STEPPED(wait_by(h->way, &h->c, &h->m));
+	HELD(&h->m);
+	if (!atomic_load(&h->tickets))
+		complain("a wait returned for nothing");
+	atomic_fetch_sub(&h->waiting, 1);
+	atomic_fetch_sub(&h->tickets, 1);
+	MUST(pthread_mutex_unlock(&h->m));
+	pthread_cleanup_pop(0);
+	return NULL;
+}
+
+START_TEST(halted_at_each_instruction)
+{
+	struct sigaction action = {.sa_sigaction = on_halting_step, .sa_flags = SA_SIGINFO | SA_NODEFER};
+	bool signals = _i % 2, asleep = false;
+	uint32_t luck = (uint32_t)now_ns() | 1; /* each run of the suite sees other places */
+
+	sigaction(SIGTRAP, &action, NULL);
+	for (unsigned at = 1 + luck / 2 % 20; !asleep; at += 1 + dice(&luck) % 60) {
+		struct hall h;
+		char what[80];
+		pthread_t t;
+
+		hall_of_case(&h, kinds[at % KINDS].type, _i / 2 * WAYS + at % WAYS);
+		atomic_store(&halt.steps, 0);
+		atomic_store(&halt.stop_at, at);
+		atomic_store(&halt.stopped, false);
+		atomic_store(&halt.go_on, false);
+		t = start(stepping_guest, &h);
+		SOON(atomic_load(&halt.stopped) || (atomic_load(&h.waiting) && is_asleep(atomic_load(&h.tid))));
+		asleep = !atomic_load(&halt.stopped);
+		if (signals && pthread_mutex_trylock(&h.m) == 0)
+			hall_call(&h, at % HOWS, 1);
+		else
+			MUST(pthread_cancel(t));
+		atomic_store(&halt.go_on, true);
+		snprintf(what, sizeof what, "who was halted at instruction %u is %s", at, signals ? "woken" : "gone");
+		for (uint64_t since = now_ns(); atomic_load(&h.waiting) || atomic_load(&h.tickets);)
+			be_patient(since, what, __LINE__);
+		join(t);
+		hall_end(&h);
+	}
+	say("cond-api: %u instructions of a wait until it sleeps", atomic_load(&halt.steps));
+}
+END_TEST
+#else
+START_TEST(halted_at_each_instruction)
+{
+}
+END_TEST
+#endif
+
 /* ---- cancellation, and mutexes of other kinds ---- */
 
 START_TEST(cancelled_with_other_kinds)
@@ -2648,6 +2803,7 @@ int main(void)
 	SUITE_CASE_OF(s, woken_destroy, 60, KINDS);
 	SUITE_CASE_OF(s, woken_destroy_under_the_signal, 60, KINDS);
 	SUITE_CASE_OF(s, held_up_at_each_instruction, 60, KINDS);
+	SUITE_CASE(s, late_at_each_instruction, 60);
 	SUITE_CASE_OF(s, lonely_deadlines, 60, KINDS);
 	SUITE_CASE(s, short_threads, 60);
 	SUITE_CASE_OF(s, waits_of_a_destructor, 60, KINDS);
@@ -2661,6 +2817,7 @@ int main(void)
 	SUITE_CASE_OF(s, cancelled_while_it_locks, 60, CANCEL_CASES);
 	SUITE_CASE_OF(s, cancelled_at_the_end, 60, CANCEL_CASES);
 	SUITE_CASE_OF(s, half_of_them_cancelled, 60, CANCEL_CASES);
+	SUITE_CASE_OF(s, halted_at_each_instruction, 60, 4);
 	SUITE_CASE_OF(s, cancelled_with_other_kinds, 60, SPECIALS - ROBUST);
 	SUITE_CASE_OF(s, cancelled_and_the_owner_dies, 60, KINDS);
 	SUITE_CASE_OF(s, cancelled_with_the_mutex_held_twice, 60, CANCEL_CASES);
