@@ -93,6 +93,9 @@ static pid_t child_begin(void)
 	if (child == 0) {
 		in_child = true;
 		alarm(CHILD_SECONDS);
+	} else if (child < 0) { /* and who kills -1 kills everybody */
+		say("fork: %s", strerror(errno));
+		_exit(EXIT_FAILURE);
 	}
 	return child;
 }
