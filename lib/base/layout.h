@@ -68,6 +68,22 @@ _Static_assert(sizeof(struct pk_mutex) <= sizeof(pthread_mutex_t), "pthread_mute
 _Static_assert(sizeof(((pthread_mutex_t *)0)->__data.__list) == sizeof(struct pk_queue),
 	       "the robust-list node has no room for a queue");
 
+/* Where threads wait for a lock word that is elsewhere in the same object: flags of
+ * ours, in a word that holds other things, too, and the queue. In a mutex that is
+ * what follows `kind`. */
+struct pk_gate {
+	uint64_t flags; /* PK_FLAG_* */
+	struct pk_queue queue;
+} __attribute__((may_alias));
+
+_Static_assert(offsetof(struct pk_mutex, queue) - offsetof(struct pk_mutex, kind) == offsetof(struct pk_gate, queue),
+	       "a mutex has a gate");
+
+PK_INLINE struct pk_gate *pk_mutex_gate(struct pk_mutex *m)
+{
+	return (struct pk_gate *)&m->kind;
+}
+
 PK_INLINE struct pk_mutex *pk_mutex_of(pthread_mutex_t *mutex)
 {
 	return (struct pk_mutex *)mutex;

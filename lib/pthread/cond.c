@@ -59,6 +59,7 @@
 #include "admit/list.h"
 #include "pthread/cond-shared.h"
 #include "pthread/mutex.h"
+#include "pthread/turn.h"
 #include "rt/clock.h"
 #include "rt/config.h"
 #include "rt/fork.h"
@@ -583,7 +584,7 @@ void pk_cond_waiter_gone(struct pk_waiter *w)
 		break;
 	case PK_HEAD:
 		if (w->queue) {
-			pk_mutex_waiter_gone(w);
+			pk_turn_gone(w);
 			break;
 		}
 		__attribute__((fallthrough));
@@ -592,7 +593,7 @@ void pk_cond_waiter_gone(struct pk_waiter *w)
 		pk_waiter_free(w);
 		break;
 	default:
-		pk_mutex_waiter_gone(w);
+		pk_turn_gone(w);
 	}
 }
 

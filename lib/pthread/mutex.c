@@ -1,122 +1,15 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* SPDX-FileCopyrightText: 2026 The parkade authors */
-/* The slow side of mutexes; the contract is in mutex.h.
- *
- * Every way to wait ends in pk_word_wait(): a queue only decides who may wait
- * there. So a thread that cannot queue (no memory, too early, too late, the
- * child of a fork) goes there directly and nothing else changes. */
+/* The slow side of mutexes; the contract is in mutex.h. */
 #include "pthread/mutex.h"
 
 #include <errno.h>
 #include <limits.h>
 #include <string.h>
 
+#include "pthread/turn.h"
 #include "pthread/word.h"
 #include "rt/real.h"
-#include "rt/spin.h"
-#include "rt/topology.h"
-
-/* The head has the word, or gave up. A flag that makes others queue is its own or
- * stale; with it goes one that a spinner left behind in another process (fork). */
-static void leave(struct pk_mutex *m, const struct pk_admit_ops *ops, struct pk_waiter *w, bool held)
-{
-	if (pk_unlikely(pk_load_relaxed(&m->kind) & PK_FLAG_QUEUE))
-		pk_and_relaxed(&m->kind, ~(PK_FLAG_QUEUE | PK_FLAG_SPINNER));
-	/* Whoever looks at the node from within the thread sees no place. */
-	pk_store_relaxed(&w->status, pk_in_state(pk_load_relaxed(&w->status), PK_ABANDONED));
-	ops->leave(&m->queue, w, held ? &m->lock : NULL);
-}
-
-static struct pk_mutex *mutex_of(struct pk_queue *q)
-{
-	return (struct pk_mutex *)((char *)q - offsetof(struct pk_mutex, queue));
-}
-
-/* The thread's place is given up for it. */
-static void give_up(const struct pk_admit_ops *ops, struct pk_waiter *w)
-{
-	/* acquire: a spliced node's queue is told with its headship */
-	if (pk_waiter_abandon(w) || pk_state(pk_load_acquire(&w->status)) != PK_HEAD || !w->queue)
-		return;
-	leave(mutex_of(w->queue), ops, w, false);
-}
-
-/* w is the head of the queue: wait for the word. 0 or ETIMEDOUT. */
-static int wait_as_head(struct pk_mutex *m, const struct pk_admit_ops *ops, struct pk_waiter *w,
-			const struct pk_deadline *deadline)
-{
-	int ret = pk_word_wait(m, ops, w, w->slept, deadline);
-
-	if (pk_likely(pk_waiter_is_head(w)))
-		leave(m, ops, w, !ret);
-	return ret;
-}
-
-/* Wait for the word by way of the queue, with node w. 0 or ETIMEDOUT. */
-static int wait_queued(struct pk_mutex *m, const struct pk_admit_ops *ops, struct pk_waiter *w,
-		       const struct pk_deadline *deadline)
-{
-	pk_count(w, PK_STAT_entered);
-	switch (ops->enter(&m->queue, w, deadline)) {
-	case PK_TIMED_OUT:
-		return ETIMEDOUT;
-	case PK_IS_HEAD:
-		return wait_as_head(m, ops, w, deadline);
-	default:
-		return pk_word_wait(m, NULL, NULL, w->slept, deadline);
-	}
-}
-
-/* A signal handler has to wait in the middle of its thread's wait. It does not
- * queue, as it may want the very mutex, and lets those pass who are behind the
- * sleeper: one of them may hold what it wants. (POSIX forbids such handlers;
- * glibc does not mind them.) */
-static PK_COLD int wait_in_handler(struct pk_mutex *m, const struct pk_admit_ops *ops, struct pk_waiter *outer,
-				   const struct pk_deadline *deadline)
-{
-	/* Only a sleeper's: awake, it may be in the middle of shuffling. */
-	if (pk_load_relaxed(&pk_self.asleep))
-		give_up(ops, outer);
-	return pk_word_wait(m, NULL, NULL, false, deadline);
-}
-
-/* Wait for the word in the way that there is. 0 or ETIMEDOUT. */
-static PK_NOINLINE int wait_turn(struct pk_mutex *m, const struct pk_deadline *deadline)
-{
-	const struct pk_admit_ops *ops = pk_load_acquire(&pk_admit);
-	struct pk_record *r = ops ? pk_thread_record() : NULL;
-	unsigned socket;
-	struct pk_waiter *w;
-	int ret;
-
-	if (!r)
-		return pk_word_wait(m, NULL, NULL, false, deadline);
-	if (pk_unlikely(pk_self.waits != NULL))
-		return wait_in_handler(m, ops, pk_self.waits, deadline);
-	socket = pk_socket_here(r->index);
-	/* No queue: the head is at the word at once, and can as well be us. */
-	if (pk_load_relaxed(&m->queue.tail) && !pk_spin_room(socket) && pk_word_steal(m)) {
-		pk_count_in(r, PK_STAT_stolen);
-		return 0;
-	}
-	w = deadline && pk_waiters_idle(r) < 2 ? NULL : pk_waiter_take(r);
-	if (!w) {
-		pk_count_in(r, PK_STAT_bypassed);
-		return pk_word_wait(m, NULL, NULL, false, deadline);
-	}
-	w->socket = (uint16_t)socket;
-	w->queue = NULL;
-	pk_store_relaxed(&pk_self.waits, w);
-	ret = wait_queued(m, ops, w, deadline);
-	pk_store_relaxed(&pk_self.waits, NULL);
-	return ret;
-}
-
-void pk_mutex_waiter_gone(struct pk_waiter *w)
-{
-	pk_spin_end(w);
-	give_up(pk_load_acquire(&pk_admit), w);
-}
 
 /* The thread has a tid, and the kind is one that we serve. If not, begin() gives
  * it one, or says that glibc's function is to be called. */
@@ -172,7 +65,7 @@ int pk_mutex_lock_wait(struct pk_mutex *m, const struct pk_deadline *deadline)
 	/* POSIX: looked at only by those who must wait */
 	if (deadline && (unsigned long)deadline->abstime->tv_nsec >= 1000000000)
 		return EINVAL;
-	ret = wait_turn(m, deadline);
+	ret = pk_turn_wait(&m->lock, pk_mutex_gate(m), deadline);
 	return ret ? ret : own(m, pk_load_relaxed(&m->kind), pk_self.tid);
 }
 
@@ -300,28 +193,17 @@ int pk_mutex_cond_lock(pthread_mutex_t *mutex, bool user)
 
 static bool steal(struct pk_queue *q)
 {
+	struct pk_mutex *m = (struct pk_mutex *)((char *)q - offsetof(struct pk_mutex, queue));
 	struct pk_record *r = pk_self.record; /* null: this is the child of a handler that forked */
 
-	return r && pk_waiters_idle(r) && pk_word_steal(mutex_of(q));
+	return r && pk_waiters_idle(r) && pk_word_steal(&m->lock, pk_mutex_gate(m));
 }
 
 void pk_mutex_cond_settle(pthread_mutex_t *mutex, struct pk_waiter *w, bool queued)
 {
 	struct pk_mutex *m = pk_mutex_of(mutex);
-	const struct pk_admit_ops *ops = pk_load_acquire(&pk_admit);
 
-	switch (queued ? ops->settle(&m->queue, w, steal) : PK_ORPHANED) {
-	case PK_IS_HEAD:
-		wait_as_head(m, ops, w, NULL);
-		break;
-	case PK_STOLEN:
-		pk_count(w, PK_STAT_stolen);
-		if (!pk_waiter_abandon(w) && pk_waiter_is_head(w))
-			leave(m, ops, w, true);
-		break;
-	default:
-		pk_word_wait(m, NULL, NULL, true, NULL);
-	}
+	pk_turn_settle(&m->lock, pk_mutex_gate(m), queued ? w : NULL, steal);
 	own(m, pk_load_relaxed(&m->kind), pk_self.tid);
 	m->nusers--;
 }

@@ -50,9 +50,6 @@ int pk_mutex_lock_wait(struct pk_mutex *m, const struct pk_deadline *deadline);
 /* Wake a thread that sleeps on the word. Returns 0, as what calls it does. */
 int pk_mutex_wake(struct pk_mutex *m);
 
-/* The thread that waits with that node is no more. */
-void pk_mutex_waiter_gone(struct pk_waiter *w);
-
 /* For condition variables: unlock, and lock again, a mutex that the waiter goes on
  * using: `nusers` counts it throughout, as glibc's does.
  *

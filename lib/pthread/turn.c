@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* SPDX-FileCopyrightText: 2026 The parkade authors */
+/* Turns; the contract is in turn.h.
+ *
+ * Every way to wait ends in pk_word_wait(): a queue only decides who may wait
+ * there. So a thread that cannot queue (no memory, too early, too late, the
+ * child of a fork) goes there directly and nothing else changes. */
+#include "pthread/turn.h"
+
+#include <errno.h>
+
+#include "pthread/word.h"
+#include "rt/spin.h"
+#include "rt/thread.h"
+#include "rt/topology.h"
+
+/* The head has the word, or gave up (null). A flag that makes others queue is its own or
+ * stale; with it goes one that a spinner left behind in another process (fork). */
+static void leave(struct pk_gate *gate, const struct pk_admit_ops *ops, struct pk_waiter *w, int *held)
+{
+	if (pk_unlikely(pk_load_relaxed(&gate->flags) & PK_FLAG_QUEUE))
+		pk_and_relaxed(&gate->flags, ~(PK_FLAG_QUEUE | PK_FLAG_SPINNER));
+	/* Whoever looks at the node from within the thread sees no place. */
+	pk_store_relaxed(&w->status, pk_in_state(pk_load_relaxed(&w->status), PK_ABANDONED));
+	ops->leave(&gate->queue, w, held);
+}
+
+/* The thread's place is given up for it. */
+static void give_up(const struct pk_admit_ops *ops, struct pk_waiter *w)
+{
+	/* acquire: a spliced node's queue is told with its headship */
+	if (pk_waiter_abandon(w) || pk_state(pk_load_acquire(&w->status)) != PK_HEAD || !w->queue)
+		return;
+	leave((struct pk_gate *)((char *)w->queue - offsetof(struct pk_gate, queue)), ops, w, NULL);
+}
+
+/* w is the head of the queue: wait for the word. 0 or ETIMEDOUT. */
+static int wait_as_head(int *word, struct pk_gate *gate, const struct pk_admit_ops *ops, struct pk_waiter *w,
+			const struct pk_deadline *deadline)
+{
+	int ret = pk_word_wait(word, gate, ops, w, w->slept, deadline);
+
+	if (pk_likely(pk_waiter_is_head(w)))
+		leave(gate, ops, w, ret ? NULL : word);
+	return ret;
+}
+
+/* Wait for the word by way of the queue, with node w. 0 or ETIMEDOUT. */
+static int wait_queued(int *word, struct pk_gate *gate, const struct pk_admit_ops *ops, struct pk_waiter *w,
+		       const struct pk_deadline *deadline)
+{
+	pk_count(w, PK_STAT_entered);
+	switch (ops->enter(&gate->queue, w, deadline)) {
+	case PK_TIMED_OUT:
+		return ETIMEDOUT;
+	case PK_IS_HEAD:
+		return wait_as_head(word, gate, ops, w, deadline);
+	default:
+		return pk_word_wait(word, gate, NULL, NULL, w->slept, deadline);
+	}
+}
+
+/* A signal handler has to wait in the middle of its thread's wait. It does not
+ * queue, as it may want the very lock, and lets those pass who are behind the
+ * sleeper: one of them may hold what it wants. (POSIX forbids such handlers;
+ * glibc does not mind them.) */
+static PK_COLD int wait_in_handler(int *word, struct pk_gate *gate, const struct pk_admit_ops *ops,
+				   struct pk_waiter *outer, const struct pk_deadline *deadline)
+{
+	/* Only a sleeper's: awake, it may be in the middle of shuffling. */
+	if (pk_load_relaxed(&pk_self.asleep))
+		give_up(ops, outer);
+	return pk_word_wait(word, gate, NULL, NULL, false, deadline);
+}
+
+PK_NOINLINE int pk_turn_wait(int *word, struct pk_gate *gate, const struct pk_deadline *deadline)
+{
+	const struct pk_admit_ops *ops = pk_load_acquire(&pk_admit);
+	struct pk_record *r = ops ? pk_thread_record() : NULL;
+	unsigned socket;
+	struct pk_waiter *w;
+	int ret;
+
+	if (!r)
+		return pk_word_wait(word, gate, NULL, NULL, false, deadline);
+	if (pk_unlikely(pk_self.waits != NULL))
+		return wait_in_handler(word, gate, ops, pk_self.waits, deadline);
+	socket = pk_socket_here(r->index);
+	/* No queue: the head is at the word at once, and can as well be us. */
+	if (pk_load_relaxed(&gate->queue.tail) && !pk_spin_room(socket) && pk_word_steal(word, gate)) {
+		pk_count_in(r, PK_STAT_stolen);
+		return 0;
+	}
+	w = deadline && pk_waiters_idle(r) < 2 ? NULL : pk_waiter_take(r);
+	if (!w) {
+		pk_count_in(r, PK_STAT_bypassed);
+		return pk_word_wait(word, gate, NULL, NULL, false, deadline);
+	}
+	w->socket = (uint16_t)socket;
+	w->queue = NULL;
+	pk_store_relaxed(&pk_self.waits, w);
+	ret = wait_queued(word, gate, ops, w, deadline);
+	pk_store_relaxed(&pk_self.waits, NULL);
+	return ret;
+}
+
+void pk_turn_settle(int *word, struct pk_gate *gate, struct pk_waiter *w, pk_steal *steal)
+{
+	const struct pk_admit_ops *ops = pk_load_acquire(&pk_admit);
+
+	switch (w ? ops->settle(&gate->queue, w, steal) : PK_ORPHANED) {
+	case PK_IS_HEAD:
+		wait_as_head(word, gate, ops, w, NULL);
+		break;
+	case PK_STOLEN:
+		pk_count(w, PK_STAT_stolen);
+		if (!pk_waiter_abandon(w) && pk_waiter_is_head(w))
+			leave(gate, ops, w, word);
+		break;
+	default:
+		pk_word_wait(word, gate, NULL, NULL, true, NULL);
+	}
+}
+
+void pk_turn_gone(struct pk_waiter *w)
+{
+	pk_spin_end(w);
+	give_up(pk_load_acquire(&pk_admit), w);
+}
