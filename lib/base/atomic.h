@@ -10,6 +10,7 @@
 
 #define pk_load_relaxed(p) __atomic_load_n((p), __ATOMIC_RELAXED)
 #define pk_load_acquire(p) __atomic_load_n((p), __ATOMIC_ACQUIRE)
+#define pk_load_seq_cst(p) __atomic_load_n((p), __ATOMIC_SEQ_CST)
 #define pk_store_relaxed(p, v) __atomic_store_n((p), (v), __ATOMIC_RELAXED)
 #define pk_store_release(p, v) __atomic_store_n((p), (v), __ATOMIC_RELEASE)
 
@@ -24,6 +25,7 @@
 #define pk_or_acquire(p, v) __atomic_fetch_or((p), (v), __ATOMIC_ACQUIRE)
 #define pk_or_relaxed(p, v) __atomic_fetch_or((p), (v), __ATOMIC_RELAXED)
 #define pk_and_relaxed(p, v) __atomic_fetch_and((p), (v), __ATOMIC_RELAXED)
+#define pk_and_release(p, v) __atomic_fetch_and((p), (v), __ATOMIC_RELEASE)
 
 /* Between a store and a load of the same thread that must not pass each other: who
  * looks at a flag after having raised its own (Dekker). */
@@ -39,5 +41,9 @@
 	__atomic_compare_exchange_n((p), (seen), (want), 0, __ATOMIC_RELEASE, __ATOMIC_RELAXED)
 #define pk_cas_acq_rel(p, seen, want)                                                                                  \
 	__atomic_compare_exchange_n((p), (seen), (want), 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)
+/* Sequentially consistent with each other and with pk_load_seq_cst(): for pairs in
+ * which each side announces itself and then looks for the other (Dekker). */
+#define pk_cas_seq_cst(p, seen, want)                                                                                  \
+	__atomic_compare_exchange_n((p), (seen), (want), 0, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED)
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* SPDX-FileCopyrightText: 2026 The parkade authors */
-/* Our view of glibc's pthread_mutex_t and pthread_cond_t, checked against its header.
+/* Our view of glibc's pthread_mutex_t, pthread_cond_t and pthread_rwlock_t, checked
+ * against its header.
  *
  * The fields that glibc uses keep glibc's meaning (doc/DESIGN.md section 1).
  * Ours are the bytes that glibc leaves alone for the kinds that we serve: the
@@ -120,6 +121,64 @@ _Static_assert(sizeof(struct pk_cond) <= 40, "the last 8 bytes of pthread_cond_t
 PK_INLINE struct pk_cond *pk_cond_of(pthread_cond_t *cond)
 {
 	return (struct pk_cond *)cond;
+}
+
+/* A reader-writer lock: what debuggers read (`__readers`, `__cur_writer`, `__shared`,
+ * `__flags`) is as glibc leaves it, the rest is ours. All zero is an idle one.
+ *
+ * `state` is glibc's __readers, and our flags beside it, always accessed as one. It
+ * begins a gate, for the mutex that orders those who must wait: `lock` is its word. */
+struct pk_rwlock {
+	uint64_t state;
+	struct pk_queue queue;
+	int cur_writer; /* the writer's tid, or 0 */
+	int shared;	/* process-shared: glibc's altogether */
+	int lock;
+	uint32_t heat;	    /* contended reads since the last write */
+	uint64_t spread_at; /* no earlier than that are readers counted apart, in us */
+	unsigned kind;	    /* PTHREAD_RWLOCK_PREFER_* */
+} __attribute__((may_alias));
+
+/* Parts of the state: __readers at the lower address, the flags at the higher one. */
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+#define PK_RW_IN_READERS(v) ((uint64_t)(v))
+#define PK_RW_IN_FLAGS(v) ((uint64_t)(v) << 32)
+#define PK_RW_FLAGS_OF(state) ((uint32_t)((state) >> 32))
+#else
+#define PK_RW_IN_READERS(v) ((uint64_t)(v) << 32)
+#define PK_RW_IN_FLAGS(v) ((uint64_t)(v))
+#define PK_RW_FLAGS_OF(state) ((uint32_t)(state))
+#endif
+
+/* As glibc: the write phase and a writer in it; readers in units of 8. */
+#define PK_RW_WRITER PK_RW_IN_READERS(3)
+#define PK_RW_READER PK_RW_IN_READERS(8)
+#define PK_RW_READERS PK_RW_IN_READERS(0x7ffffff8)
+/* Ours. The gate's PK_FLAG_QUEUE and PK_FLAG_SPINNER are elsewhere. */
+#define PK_RW_CLOSED PK_RW_IN_FLAGS(0x100)   /* who waits in front goes next */
+#define PK_RW_SLEEPER PK_RW_IN_FLAGS(0x200)  /* who waits in front sleeps */
+#define PK_RW_PARKED PK_RW_IN_FLAGS(0x400)   /* readers sleep */
+#define PK_RW_SPREAD PK_RW_IN_FLAGS(0x800)   /* readers may be counted apart */
+#define PK_RW_RECALL PK_RW_IN_FLAGS(0x1000)  /* they are being counted back in */
+#define PK_RW_WAITER PK_RW_IN_FLAGS(0x10000) /* writers that wait, of a kind that prefers them */
+#define PK_RW_WAITERS PK_RW_IN_FLAGS(0xfff0000)
+
+#define PK_ASSERT_SAME_RW(ours, glibcs)                                                                                \
+	_Static_assert(offsetof(struct pk_rwlock, ours) == offsetof(pthread_rwlock_t, __data.glibcs),                  \
+		       "pthread_rwlock_t: " #glibcs " is elsewhere")
+
+PK_ASSERT_SAME_RW(state, __readers);
+PK_ASSERT_SAME_RW(cur_writer, __cur_writer);
+PK_ASSERT_SAME_RW(shared, __shared);
+PK_ASSERT_SAME_RW(kind, __flags);
+_Static_assert(sizeof(struct pk_rwlock) <= sizeof(pthread_rwlock_t), "pthread_rwlock_t has no room for a queue");
+_Static_assert(offsetof(struct pk_rwlock, queue) == offsetof(struct pk_gate, queue), "an rwlock begins with a gate");
+_Static_assert(!((PK_FLAG_QUEUE | PK_FLAG_SPINNER) & (PK_RW_IN_READERS(UINT32_MAX) | PK_RW_IN_FLAGS(0xfff1f00))),
+	       "the gate's flags are its own");
+
+PK_INLINE struct pk_rwlock *pk_rwlock_of(pthread_rwlock_t *rwlock)
+{
+	return (struct pk_rwlock *)rwlock;
 }
 
 #endif

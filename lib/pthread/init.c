@@ -12,6 +12,7 @@
 
 #include "admit/admit.h"
 #include "pthread/cond.h"
+#include "pthread/readers.h"
 #include "rt/config.h"
 #include "rt/fork.h"
 #include "rt/real.h"
@@ -31,6 +32,7 @@ static __attribute__((constructor)) void setup(void)
 	pk_incarnation_setup();
 	pk_incarnation_next();
 	pk_fork_setup();
+	pk_readers_setup(pk_config.readers);
 	pk_thread_setup(pk_cond_waiter_gone); /* from here on threads get records */
 	if (pk_policy_select(pk_config.policy) == PK_POLICY_glibc)
 		pk_thread_forward();

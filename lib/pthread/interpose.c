@@ -19,6 +19,7 @@
 #include "pthread/cond.h"
 #include "pthread/mutex.h"
 #include "pthread/nodes.h"
+#include "pthread/rwlock.h"
 
 #define PK_PUBLIC __attribute__((visibility("default")))
 

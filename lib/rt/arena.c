@@ -35,6 +35,7 @@ static struct pk_record first_chunk[FIRST_CHUNK];
 static struct pk_record *chunks[CHUNKS] = {first_chunk};
 static uint32_t used;  /* records ever taken, and */
 static uint32_t first; /* those of them that were a forking ancestor's */
+static uint32_t known; /* how many there were in a forking ancestor */
 static uint64_t free_list;
 
 /* In a page that the kernel empties at fork, where it can: then what was inherited
@@ -207,6 +208,14 @@ void pk_incarnation_next(void)
 
 void pk_arena_fork_child(uint32_t kept)
 {
+	known = pk_arena_known();
+	for (uint32_t i = 0; i < known; i++)
+		for (unsigned n = 0; n < PK_RECORD_READS; n++) {
+			uint64_t *entry = &record_at(i)->reads.lock[n];
+
+			if ((*entry & PK_READ_TAG) == PK_READ_IN_BAY)
+				*entry += PK_READ_HERE - PK_READ_IN_BAY;
+		}
 	used = first = kept;
 	free_list = 0;
 }
@@ -214,6 +223,18 @@ void pk_arena_fork_child(uint32_t kept)
 uint32_t pk_arena_used(void)
 {
 	return pk_load_relaxed(&used);
+}
+
+uint32_t pk_arena_known(void)
+{
+	uint32_t n = pk_load_acquire(&used); /* O3 */
+
+	return n > known ? n : known;
+}
+
+struct pk_record *pk_record_nth(uint32_t index)
+{
+	return record_at(index);
 }
 
 struct pk_record *pk_record_of(pthread_t thread)

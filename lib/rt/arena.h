@@ -90,6 +90,24 @@ struct pk_waiter {
 
 _Static_assert(sizeof(struct pk_waiter) == PK_CACHE_LINE || sizeof(void *) != 8, "a node is one cache line");
 
+enum { PK_RECORD_READS = 7 };
+
+/* Read locks that the thread has not counted in the lock itself (pthread/readers.h).
+ * An entry is 0 or the lock's address with one of these in the low bits. A line of its
+ * own: who counts a lock's readers looks at the entries of all threads. */
+enum {
+	PK_READ_HERE = 0,    /* this entry is what counts the reader */
+	PK_READ_IN_BAY = 1,  /* it is counted in a bay of `socket` */
+	PK_READ_CENTRAL = 2, /* it is counted in the lock by now */
+	PK_READ_VOID = 3,    /* it is not counted: free, for the thread */
+	PK_READ_TAG = 3,
+};
+
+struct pk_reads {
+	uint64_t lock[PK_RECORD_READS];
+	uint8_t socket[PK_RECORD_READS];
+} PK_ALIGNED(PK_CACHE_LINE);
+
 struct pk_record {
 	uint32_t index;
 	uint32_t next_free;   /* 1 + index, while on the free list */
@@ -98,6 +116,7 @@ struct pk_record {
 	bool cancelled;	      /* pthread_cancel was called for that thread (pthread/cancel.c) */
 	bool acts;	      /* and it has acted on it */
 	uint64_t stat[PK_STATS];
+	struct pk_reads reads; /* what the last owner left there stays */
 	struct pk_waiter node[PK_RECORD_NODES];
 } PK_ALIGNED(PK_CACHE_LINE);
 
@@ -107,10 +126,16 @@ struct pk_record *pk_record_take(void);
 void pk_record_give(struct pk_record *record);
 
 /* After fork, in the child: all nodes are ghosts. The first `kept` records are not
- * given out again. */
+ * given out again. Readers that were counted in bays are counted by their entries: as
+ * with glibc, the child finds locks held as they were. */
 void pk_arena_fork_child(uint32_t kept);
 /* How many records have ever been in use. */
 uint32_t pk_arena_used(void);
+
+/* For who looks for readers in every record: how many there are, a forking ancestor's
+ * included, and each of them. */
+uint32_t pk_arena_known(void);
+struct pk_record *pk_record_nth(uint32_t index);
 
 /* A node that is not busy, made busy, or null. Safe against a signal handler
  * of the same thread that does the same. */

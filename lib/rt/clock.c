@@ -25,6 +25,30 @@ uint64_t pk_clock_us(void)
 	return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
 }
 
+uint64_t pk_clock_left_us(clockid_t clock, const struct timespec *abstime)
+{
+	struct timespec now;
+	int64_t left;
+
+	if (!read_clock(clock, &now) || abstime->tv_sec < now.tv_sec)
+		return 0;
+	if (abstime->tv_sec - now.tv_sec > INT32_MAX)
+		return (uint64_t)INT32_MAX * 1000000;
+	left = (abstime->tv_sec - now.tv_sec) * 1000000 + (abstime->tv_nsec - now.tv_nsec) / 1000;
+	return left > 0 ? (uint64_t)left : 0;
+}
+
+struct timespec pk_clock_after(uint64_t us)
+{
+	struct timespec then = {0, 0};
+
+	read_clock(CLOCK_MONOTONIC, &then);
+	us += (uint64_t)then.tv_nsec / 1000;
+	then.tv_sec += (time_t)(us / 1000000);
+	then.tv_nsec = (long)(us % 1000000) * 1000;
+	return then;
+}
+
 bool pk_clock_passed(clockid_t clock, const struct timespec *abstime)
 {
 	struct timespec now;

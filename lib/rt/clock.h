@@ -12,6 +12,13 @@
 /* CLOCK_MONOTONIC in microseconds; 0 if it cannot be read. */
 uint64_t pk_clock_us(void);
 
+/* How many microseconds are left until that time: 0 if it has passed, or if the clock
+ * cannot be read. */
+uint64_t pk_clock_left_us(clockid_t clock, const struct timespec *abstime);
+
+/* That many microseconds from now, on CLOCK_MONOTONIC. */
+struct timespec pk_clock_after(uint64_t us);
+
 /* Whether that time has passed; so if the clock cannot be read. */
 bool pk_clock_passed(clockid_t clock, const struct timespec *abstime);
 

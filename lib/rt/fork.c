@@ -16,11 +16,13 @@
 
 #include "rt/arena.h"
 #include "rt/spin.h"
+#include "rt/storey.h"
 #include "rt/thread.h"
 
 static void start_afresh(uint32_t kept)
 {
 	pk_arena_fork_child(kept);
+	pk_storeys_fork_child();
 	pk_spin_fork_child();
 	pk_incarnation_next();
 }

@@ -131,8 +131,10 @@ void pk_thread_fork_child(void)
 {
 	struct pk_record *r = pk_self.record;
 
-	if (pk_self.tid)
+	if (pk_self.tid) {
+		pk_self.parent = pk_self.tid;
 		pk_self.tid = tid_of_glibc();
+	}
 	if (!r || r->incarnation == pk_incarnation())
 		return;
 	for (unsigned i = 0; i < PK_RECORD_NODES; i++) {
@@ -142,5 +144,6 @@ void pk_thread_fork_child(void)
 		w->spins = false;
 	}
 	pk_self.record = NULL;
+	pk_self.apart = 0;
 	pk_real()->pthread_setspecific(key, NULL);
 }

@@ -19,7 +19,11 @@ struct pk_thread {
 	 * handlers that lock, and at the exit of a thread that was cancelled
 	 * (asynchronously) or left by pthread_exit in the middle of it. */
 	struct pk_waiter *waits;
-	bool asleep; /* on its node, or as the head on the lock word */
+	/* How many read locks the thread holds: a guide, as others may unlock them. */
+	unsigned reads;
+	unsigned apart; /* those of them that its record names (pthread/readers.h) */
+	int parent;	/* the tid that it had before the last fork */
+	bool asleep;	/* on its node, or as the head on the lock word */
 	bool acts;   /* on a cancellation: its handlers may wait, but not be cancelled */
 };
 

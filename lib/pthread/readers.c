@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* SPDX-FileCopyrightText: 2026 The parkade authors */
+/* Readers counted apart; the contract is in readers.h.
+ *
+ * State of an entry of a thread's record (L: the lock's address)
+ *	from	to		by
+ *	0	L		the thread, before it looks at the state again
+ *	L	0		the thread, when it unlocks or finds that it must not
+ *				count itself apart; another, which unlocks in its place
+ *	L	L + CENTRAL	recall, which has counted the reader in the state before
+ *	L	L + VOID	spread and forget: left over from a lock that was freed
+ *				while it was read-locked, and whose address is a lock's again
+ *	other	0		the thread
+ *	0	L + IN_BAY	the thread, once its socket's bay counts it
+ *
+ * Ledger
+ *  O1	An entry (or a bay) is written and then the state read, by the reader; the
+ *	state is written (SPREAD cleared) and then the entries read, by recall. All
+ *	four are sequentially consistent: the reader sees that SPREAD has gone, or
+ *	recall sees the reader.
+ *  O2	The release of an entry or a bay by an unlocking reader pairs with the acquire
+ *	of recall, which finds it gone: what the reader read, it read before.
+ *  O3	acquire of the state with SPREAD pairs with the last writer's unlock: the
+ *	writes of the critical section are seen.
+ *  O4	recall adds to the state before it takes an entry or a bay away (release), and
+ *	a reader that finds it gone (acquire) finds itself counted in the state.
+ *  O5	The release that sets SPREAD pairs with the acquire of who sees it: entries
+ *	that were made void before are seen so. */
+#include "pthread/readers.h"
+
+#include <string.h>
+
+#include "base/atomic.h"
+#include "rt/clock.h"
+#include "rt/storey.h"
+#include "rt/thread.h"
+#include "rt/topology.h"
+
+enum {
+	/* Contended reads since the last write, before readers are counted apart. */
+	HEAT = 8,
+	/* A recall that took t is followed by so many t without SPREAD, so that writers
+	 * lose no more than a tenth to it (BRAVO, section 3: N = 9) ... */
+	INHIBIT = 9,
+	/* ... and by so many microseconds: what it costs the readers is not seen there. */
+	INHIBIT_US = 20,
+};
+
+bool pk_readers_eager;
+bool pk_readers_visible;
+static bool in_bays;		    /* in bays */
+static uint32_t heat_wanted = HEAT; /* before that */
+
+void pk_readers_setup(const char *mode)
+{
+	pk_readers_visible = !strcmp(mode, "bravo") || !strcmp(mode, "auto");
+	in_bays = !strcmp(mode, "socket");
+	heat_wanted = !strcmp(mode, "auto") ? HEAT : 1;
+	pk_readers_eager = (pk_readers_visible || in_bays) && heat_wanted == 1;
+}
+
+static uint64_t name_of(const struct pk_rwlock *rw)
+{
+	return (uint64_t)(uintptr_t)rw;
+}
+
+static bool is_free(uint64_t entry)
+{
+	return !entry || (entry & PK_READ_TAG) == PK_READ_VOID;
+}
+
+/* The state still has SPREAD, now that the reader can be seen. */
+static bool has_spread(struct pk_rwlock *rw)
+{
+	return pk_likely(pk_load_seq_cst(&rw->state) & PK_RW_SPREAD); /* O1, O3 */
+}
+
+bool pk_readers_confirm(struct pk_rwlock *rw, uint64_t *entry)
+{
+	uint64_t was;
+
+	/* Not void: that would be from before SPREAD was set. O5 */
+	if (has_spread(rw) && pk_likely(pk_load_relaxed(entry) == name_of(rw))) {
+		pk_self.apart++;
+		return true;
+	}
+	/* What is gone is counted: by recall in the state, or it was unlocked in place
+	 * of somebody else's, which is ours now. */
+	was = pk_xchg_acq_rel(entry, 0); /* O4 */
+	return was != name_of(rw) && (was & PK_READ_TAG) != PK_READ_VOID;
+}
+
+static bool enter_entry(struct pk_rwlock *rw, uint64_t *entry)
+{
+	uint64_t was = pk_load_relaxed(entry);
+
+	if (!is_free(was) || !pk_cas_seq_cst(entry, &was, name_of(rw))) /* O1 */
+		return false;						/* a signal handler was here */
+	return pk_readers_confirm(rw, entry);
+}
+
+static bool enter_bay(struct pk_rwlock *rw, struct pk_record *r, unsigned n)
+{
+	unsigned socket = pk_socket_here(r->index);
+	struct pk_bay *bay = pk_bay_enter(socket, rw); /* O1 */
+
+	if (!bay)
+		return false;
+	if (has_spread(rw)) {
+		r->reads.socket[n] = (uint8_t)socket;
+		pk_store_relaxed(&r->reads.lock[n], name_of(rw) | PK_READ_IN_BAY);
+		pk_self.apart++;
+		return true;
+	}
+	return !pk_bay_leave(bay, rw); /* O4 */
+}
+
+bool pk_readers_enter(struct pk_rwlock *rw)
+{
+	struct pk_record *r = pk_thread_record();
+
+	if (pk_unlikely(!r))
+		return false;
+	for (unsigned n = 0; n < PK_RECORD_READS; n++)
+		if (is_free(pk_load_relaxed(&r->reads.lock[n])))
+			return in_bays ? enter_bay(rw, r, n) : enter_entry(rw, &r->reads.lock[n]);
+	return false;
+}
+
+/* Away with a reader in one of the lock's bays on that socket. */
+static bool leave_bay(struct pk_rwlock *rw, unsigned socket)
+{
+	for (struct pk_bay *bay = NULL; (bay = pk_bay_next(socket, rw, bay));)
+		if (pk_bay_leave(bay, rw)) /* O2 */
+			return true;
+	return false;
+}
+
+/* Away with the thread's entry; true if with it goes the reader. */
+static bool leave_entry(struct pk_rwlock *rw, struct pk_reads *reads, unsigned n, bool apart)
+{
+	uint64_t entry = pk_xchg_acq_rel(&reads->lock[n], 0); /* O2, O4 */
+
+	pk_self.apart--;
+	/* Visible, but the lock counts nobody apart: left over from another lock. */
+	if (!apart)
+		return false;
+	return entry == name_of(rw) || ((entry & PK_READ_TAG) == PK_READ_IN_BAY && leave_bay(rw, reads->socket[n]));
+}
+
+bool pk_readers_leave(struct pk_rwlock *rw, uint64_t state)
+{
+	struct pk_record *r = pk_self.record;
+	int found = -1;
+
+	if (!r)
+		return false;
+	/* One that counts before one that does not. */
+	for (int n = 0; n < PK_RECORD_READS; n++) {
+		uint64_t entry = pk_load_relaxed(&r->reads.lock[n]);
+
+		if ((entry & ~(uint64_t)PK_READ_TAG) != name_of(rw) || (entry & PK_READ_TAG) == PK_READ_VOID)
+			continue;
+		found = n;
+		if ((entry & PK_READ_TAG) != PK_READ_CENTRAL)
+			break;
+	}
+	return found >= 0 && leave_entry(rw, &r->reads, (unsigned)found, state & (PK_RW_SPREAD | PK_RW_RECALL));
+}
+
+bool pk_readers_leave_any(struct pk_rwlock *rw)
+{
+	for (uint32_t i = 0, n = pk_arena_known(); i < n; i++)
+		for (unsigned k = 0; k < PK_RECORD_READS; k++) {
+			uint64_t entry = name_of(rw);
+
+			if (pk_cas_acq_rel(&pk_record_nth(i)->reads.lock[k], &entry, 0)) /* O2 */
+				return true;
+		}
+	for (unsigned s = 0; s < pk_sockets; s++)
+		if (leave_bay(rw, s))
+			return true;
+	return false;
+}
+
+/* Make entries void that the lock's address has inherited: nobody is counted apart.
+ * (In bays nothing is inherited but from a lock that was never destroyed.) */
+static void make_void(struct pk_rwlock *rw)
+{
+	for (uint32_t i = 0, n = pk_arena_known(); i < n; i++)
+		for (unsigned k = 0; k < PK_RECORD_READS; k++) {
+			uint64_t *where = &pk_record_nth(i)->reads.lock[k];
+			uint64_t entry = name_of(rw);
+
+			if (pk_load_relaxed(where) == entry)
+				pk_cas_acq_rel(where, &entry, entry | PK_READ_VOID);
+		}
+}
+
+static PK_COLD void spread(struct pk_rwlock *rw)
+{
+	/* A writer waits, or another thread was faster. */
+	const uint64_t unwanted = ~(PK_RW_READERS | PK_FLAG_QUEUE | PK_FLAG_SPINNER);
+	uint64_t s;
+
+	if (!pk_rwlock_front_try(rw))
+		return;
+	s = pk_load_relaxed(&rw->state);
+	if (!(s & unwanted))
+		make_void(rw);
+	while (!(s & unwanted))
+		if (pk_cas_release(&rw->state, &s, s | PK_RW_SPREAD)) { /* O5 */
+			pk_count_in(pk_self.record, PK_STAT_spread);
+			break;
+		}
+	pk_rwlock_front_leave(rw);
+}
+
+void pk_readers_warm(struct pk_rwlock *rw)
+{
+	uint32_t heat = pk_load_relaxed(&rw->heat) + 1;
+
+	if (!(pk_readers_visible || in_bays) || (pk_load_relaxed(&rw->state) & PK_RW_SPREAD))
+		return;
+	if (heat < heat_wanted) {
+		pk_store_relaxed(&rw->heat, heat);
+		return;
+	}
+	pk_store_relaxed(&rw->heat, 0);
+	if (pk_clock_us() >= pk_load_relaxed(&rw->spread_at) && pk_thread_record())
+		spread(rw);
+}
+
+static void recall_entry(struct pk_rwlock *rw, uint64_t *where)
+{
+	uint64_t entry = name_of(rw);
+
+	if (pk_load_seq_cst(where) != entry) /* O1, O2 */
+		return;
+	pk_add_relaxed(&rw->state, PK_RW_READER);
+	if (!pk_cas_acq_rel(where, &entry, entry | PK_READ_CENTRAL)) /* O4 */
+		pk_sub_relaxed(&rw->state, PK_RW_READER);
+}
+
+static void recall_bay(struct pk_rwlock *rw, struct pk_bay *bay)
+{
+	for (unsigned users; (users = pk_bay_users(bay, rw));) {
+		pk_add_relaxed(&rw->state, PK_RW_READER * users);
+		if (pk_bay_close(bay, rw, users)) /* O4 */
+			return;
+		pk_sub_relaxed(&rw->state, PK_RW_READER * users);
+	}
+}
+
+void pk_readers_recall(struct pk_rwlock *rw)
+{
+	uint64_t before = pk_clock_us(), after;
+	uint64_t s = pk_load_relaxed(&rw->state);
+
+	/* A child of fork is made ready by the first who asks for a record. */
+	pk_count_in(pk_thread_record(), PK_STAT_recalled);
+	do {
+		if (!(s & PK_RW_SPREAD))
+			return;
+	} while (!pk_cas_seq_cst(&rw->state, &s, (s & ~PK_RW_SPREAD) | PK_RW_RECALL)); /* O1 */
+	pk_fence(); /* and records that are new: rt/thread.c */
+	for (uint32_t i = 0, n = pk_arena_known(); i < n; i++)
+		for (unsigned k = 0; k < PK_RECORD_READS; k++)
+			recall_entry(rw, &pk_record_nth(i)->reads.lock[k]);
+	for (unsigned s = 0; s < pk_sockets; s++)
+		for (struct pk_bay *bay = NULL; (bay = pk_bay_next(s, rw, bay));)
+			recall_bay(rw, bay);
+	after = pk_clock_us();
+	pk_store_relaxed(&rw->spread_at, after + INHIBIT * (after - before) + INHIBIT_US);
+	pk_and_release(&rw->state, ~PK_RW_RECALL);
+}
+
+void pk_readers_forget(struct pk_rwlock *rw)
+{
+	make_void(rw);
+	for (unsigned s = 0; s < pk_sockets; s++)
+		while (leave_bay(rw, s))
+			;
+}

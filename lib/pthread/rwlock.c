@@ -1,0 +1,635 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* SPDX-FileCopyrightText: 2026 The parkade authors */
+/* Reader-writer locks; the contract is in rwlock.h.
+ *
+ * The state counts readers, or says that there is a writer; some readers may be counted
+ * apart (readers.h). Who finds the lock free takes it, whoever waits. Who must wait:
+ *	- writers take `lock`, a mutex with an admission queue: one at a time, they wait
+ *	  *in front* for the state (ShflLock 4.2.3: wlock);
+ *	- readers sleep by socket (rt/park.h), and are all let in when a writer leaves
+ *	  (CST 5.2). Those who are overtaken for too long, or have no bay, wait in front.
+ * So the front is one thread, a writer or a reader, and everything that it sets in the
+ * state it takes back before it leaves.
+ *
+ * State
+ *	change			by
+ *	+ READER		who reads: if there is no WRITER and it is not kept out
+ *	- READER		its unlock; the last one clears SLEEPER and wakes the front
+ *	+ WRITER		who writes: if there are no readers, and neither SPREAD, RECALL
+ *				nor (but for the front) CLOSED
+ *	- WRITER		its unlock: with it goes SLEEPER and the front is woken, or
+ *				PARKED and the parked readers are called
+ *	CLOSED			set and cleared by the front: nobody passes it any more
+ *	SLEEPER			set by the front before it sleeps
+ *	PARKED			set by readers who are kept out, before they sleep; cleared by
+ *				whoever ends what keeps them out, who then calls them
+ *	SPREAD			set by a reader that holds `lock`; cleared by the front
+ *	RECALL			set and cleared by the front: not all readers are counted yet
+ *	+ - WAITER		writers from when they begin to wait until they hold the lock,
+ *				in locks that prefer them; it keeps readers out
+ *
+ * Fairness. The front keeps others out (CLOSED) while it is awake and waits for readers
+ * only: they will soon be gone. Before it sleeps it opens the lock again, as then
+ * others would wait for its wake-up, too; but when it has been overtaken for longer than
+ * PARKADE_PATIENCE it keeps the lock closed. A reader inside may wait for one that is
+ * kept out (glibc lets it in, programs may rely on that, and who holds a read lock
+ * itself is not kept out), so that does not last for ever, either: after WINDOW_US the
+ * lock is opened again, and next time it stays closed twice as long. Thus a writer gets
+ * in after a time that is a small multiple of the longest reading.
+ *
+ * Ledger
+ *  O1	acquire of the exchange that takes the lock pairs with the release of the one
+ *	that gives it up: what the critical sections did. All changes of the state are
+ *	read-modify-writes, so none breaks the chain.
+ *  O2	`lock` is taken and let go by the word's protocol (word.c); the front's own
+ *	things are handed on by it. */
+#include "pthread/rwlock.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/await.h"
+#include "pthread/turn.h"
+#include "rt/clock.h"
+#include "rt/config.h"
+#include "rt/park.h"
+#include "rt/real.h"
+#include "rt/spin.h"
+#include "rt/topology.h"
+
+enum {
+	WINDOW_US = 50000,
+	WINDOW_MAX_US = 60000000,
+};
+
+/* ---- who may do what ---- */
+
+static bool prefers_writers(const struct pk_rwlock *rw)
+{
+	return rw->kind == PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP;
+}
+
+/* What keeps out a reader that holds no other lock. */
+static bool is_shut(const struct pk_rwlock *rw, uint64_t s)
+{
+	return (s & (PK_RW_WRITER | PK_RW_CLOSED)) || (prefers_writers(rw) && (s & PK_RW_WAITERS));
+}
+
+static bool may_read(const struct pk_rwlock *rw, uint64_t s)
+{
+	return !is_shut(rw, s) || (pk_self.reads && !(s & PK_RW_WRITER) && !prefers_writers(rw));
+}
+
+/* ---- the front ---- */
+
+static struct pk_gate *gate_of(struct pk_rwlock *rw)
+{
+	return (struct pk_gate *)&rw->state;
+}
+
+bool pk_rwlock_front_try(struct pk_rwlock *rw)
+{
+	int seen = 0;
+
+	return pk_cas_acquire(&rw->lock, &seen, 1); /* O2 */
+}
+
+void pk_rwlock_front_leave(struct pk_rwlock *rw)
+{
+	if (pk_xchg_release(&rw->lock, 0) > 1) /* O2 */
+		pk_futex_wake(&rw->lock, 1);
+}
+
+static int front_enter(struct pk_rwlock *rw, const struct pk_deadline *deadline)
+{
+	if (!(pk_load_relaxed(&rw->state) & PK_FLAG_QUEUE) && pk_rwlock_front_try(rw))
+		return 0;
+	return pk_turn_wait(&rw->lock, gate_of(rw), deadline);
+}
+
+/* The futex word that the front sleeps on: the flags' half of the state. */
+static void *sleeping_place(struct pk_rwlock *rw)
+{
+	return (char *)&rw->state + 4;
+}
+
+static const void *parking_place(struct pk_rwlock *rw)
+{
+	return &rw->cur_writer;
+}
+
+/* Clear `flags`, and a WAITER if `waiter`; call parked readers if that lets them in. */
+static void open_up(struct pk_rwlock *rw, uint64_t flags, bool waiter)
+{
+	uint64_t s = pk_load_relaxed(&rw->state), want;
+
+	do {
+		want = (s & ~flags) - (waiter ? PK_RW_WAITER : 0);
+		if (!is_shut(rw, want))
+			want &= ~PK_RW_PARKED;
+	} while (!pk_cas_acq_rel(&rw->state, &s, want));
+	if (s & ~want & PK_RW_PARKED)
+		pk_park_call(parking_place(rw));
+}
+
+/* A thread in front. */
+struct front {
+	struct pk_rwlock *rw;
+	bool write;
+	bool waiter;	 /* it is counted as a WAITER */
+	uint64_t since;	 /* when its patience began, in us, or 0 */
+	uint64_t closed; /* when it closed the lock for longer, or 0 */
+	uint64_t window; /* how long that may last */
+};
+
+/* What the front waits for. */
+static bool is_in_use(const struct front *f, uint64_t s)
+{
+	return s & (f->write ? PK_RW_READERS | PK_RW_WRITER : PK_RW_WRITER);
+}
+
+/* Take the lock, which was not in use. */
+static bool take(struct front *f, uint64_t s)
+{
+	struct pk_rwlock *rw = f->rw;
+	uint64_t want = (f->write ? s | PK_RW_WRITER : s + PK_RW_READER) & ~(PK_RW_CLOSED | PK_RW_SLEEPER);
+
+	if (f->waiter)
+		want -= PK_RW_WAITER;
+	if (!is_shut(rw, want))
+		want &= ~PK_RW_PARKED;
+	if (!pk_cas_acq_rel(&rw->state, &s, want)) /* O1 */
+		return false;
+	if (s & ~want & PK_RW_PARKED)
+		pk_park_call(parking_place(rw));
+	return true;
+}
+
+/* Spin for the lock. 0: it is ours. */
+static int spin(struct front *f)
+{
+	struct pk_rwlock *rw = f->rw;
+
+	for (unsigned budget = pk_spin_head();;) {
+		uint64_t s = pk_load_relaxed(&rw->state);
+
+		if (f->write && (s & PK_RW_SPREAD)) {
+			pk_readers_recall(rw);
+			continue;
+		}
+		if (!is_in_use(f, s)) {
+			if (!f->write && (s & PK_RW_READERS) == PK_RW_READERS)
+				return EAGAIN;
+			if (take(f, s))
+				return 0;
+			continue;
+		}
+		/* Only readers: nobody passes while we look on. */
+		if ((s & PK_RW_READERS) && !(s & PK_RW_CLOSED) && budget)
+			pk_cas_relaxed(&rw->state, &s, s | PK_RW_CLOSED);
+		if (pk_spent(&budget))
+			return EBUSY;
+	}
+}
+
+/* Before the front sleeps: may others pass it? And when to look again: readers that
+ * overlap wake nobody. */
+static bool decide(struct front *f, uint64_t *until)
+{
+	uint64_t now = pk_clock_us();
+
+	f->since = f->since ? f->since : now;
+	if (f->closed && now - f->closed >= f->window) {
+		f->closed = 0;
+		f->since = now;
+		f->window = f->window < WINDOW_MAX_US ? 2 * f->window : f->window;
+	}
+	*until = f->since + (uint64_t)pk_config.patience;
+	if (now < *until)
+		return true;
+	f->closed = f->closed ? f->closed : now;
+	*until = f->closed + f->window;
+	return false;
+}
+
+/* Sleep until the deadline or that time, whichever is first. ETIMEDOUT for the deadline. */
+static int sleep_until(struct pk_rwlock *rw, uint32_t flags, uint64_t until, const struct pk_deadline *deadline)
+{
+	uint64_t now, left;
+
+	if (until) {
+		now = pk_clock_us();
+		left = until > now ? until - now : 0;
+		if (!deadline || pk_clock_left_us(deadline->clock, deadline->abstime) > left) {
+			struct timespec then = pk_clock_after(left);
+			struct pk_deadline look = {&then, CLOCK_MONOTONIC};
+
+			pk_futex_wait(sleeping_place(rw), flags, &look);
+			return 0;
+		}
+	}
+	return pk_futex_wait(sleeping_place(rw), flags, deadline);
+}
+
+/* Wait in front until the lock can be had, and take it: 0, EAGAIN or ETIMEDOUT. */
+static int wait_in_front(struct front *f, const struct pk_deadline *deadline)
+{
+	struct pk_rwlock *rw = f->rw;
+	int ret;
+
+	pk_count_in(pk_self.record, PK_STAT_fronted);
+	while ((ret = spin(f)) == EBUSY) {
+		uint64_t until, s;
+
+		if (decide(f, &until)) {
+			if (pk_load_relaxed(&rw->state) & PK_RW_CLOSED)
+				open_up(rw, PK_RW_CLOSED, false);
+			s = pk_load_relaxed(&rw->state);
+			if (!is_in_use(f, s) || (s & PK_RW_CLOSED) ||
+			    !pk_cas_relaxed(&rw->state, &s, s | PK_RW_SLEEPER))
+				continue;
+			s |= PK_RW_SLEEPER;
+		} else {
+			s = pk_load_relaxed(&rw->state);
+			if (!is_in_use(f, s) || !pk_cas_relaxed(&rw->state, &s, s | PK_RW_CLOSED | PK_RW_SLEEPER))
+				continue;
+			s |= PK_RW_CLOSED | PK_RW_SLEEPER;
+			/* A writer does not wait for readers, nor do readers for those whom
+			 * the kind keeps out. */
+			if ((s & PK_RW_WRITER) || prefers_writers(rw))
+				until = 0;
+		}
+		ret = sleep_until(rw, PK_RW_FLAGS_OF(s), until, deadline);
+		if (ret)
+			break;
+	}
+	return ret;
+}
+
+/* Lock by way of the front. */
+static PK_NOINLINE int lock_in_front(struct pk_rwlock *rw, bool write, const struct pk_deadline *deadline)
+{
+	struct front f = {rw, write, false, 0, 0, WINDOW_US};
+	uint64_t s = pk_load_relaxed(&rw->state);
+	int ret;
+
+	if (write && prefers_writers(rw))
+		while ((s & PK_RW_WAITERS) != PK_RW_WAITERS && !f.waiter)
+			f.waiter = pk_cas_relaxed(&rw->state, &s, s + PK_RW_WAITER);
+	ret = front_enter(rw, deadline);
+	if (ret) {
+		if (f.waiter)
+			open_up(rw, 0, true);
+		return ret;
+	}
+	ret = wait_in_front(&f, deadline);
+	if (ret)
+		open_up(rw, PK_RW_CLOSED | PK_RW_SLEEPER, f.waiter);
+	pk_rwlock_front_leave(rw);
+	return ret;
+}
+
+/* ---- reading ---- */
+
+/* Count the thread in the state: 0, EAGAIN, or EBUSY if it is kept out. `pass`: only by
+ * a writer that is there. */
+static int read_now(struct pk_rwlock *rw, bool pass)
+{
+	uint64_t s = pk_load_relaxed(&rw->state);
+	bool contended = pk_readers_eager;
+
+	while (pass ? !(s & PK_RW_WRITER) : may_read(rw, s)) {
+		if ((s & PK_RW_READERS) == PK_RW_READERS)
+			return EAGAIN;
+		if (pk_cas_acquire(&rw->state, &s, s + PK_RW_READER)) { /* O1 */
+			pk_self.reads++;
+			if (pk_unlikely(contended))
+				pk_readers_warm(rw);
+			return 0;
+		}
+		contended |= !(s & PK_RW_WRITER);
+	}
+	return EBUSY;
+}
+
+/* Read, if the lock can be had at once. */
+static int try_to_read(struct pk_rwlock *rw, bool pass)
+{
+	uint64_t s = pk_load_acquire(&rw->state); /* readers.h: enter */
+
+	if ((s & PK_RW_SPREAD) && (s & PK_RW_READERS) != PK_RW_READERS && pk_readers_enter(rw)) {
+		pk_self.reads++;
+		return 0;
+	}
+	return read_now(rw, pass);
+}
+
+/* Say that readers sleep; false if the thread is not kept out any more. */
+static bool say_parked(struct pk_rwlock *rw)
+{
+	uint64_t s = pk_load_relaxed(&rw->state);
+
+	while (!may_read(rw, s))
+		if ((s & PK_RW_PARKED) || pk_cas_release(&rw->state, &s, s | PK_RW_PARKED))
+			return true;
+	return false;
+}
+
+/* A reader that was to see to the others of its bay goes without the lock: have
+ * somebody else call them, or do it now. */
+static void pass_on(struct pk_rwlock *rw, struct pk_bay *bay)
+{
+	uint64_t s = pk_load_relaxed(&rw->state);
+
+	while (is_shut(rw, s))
+		if ((s & PK_RW_PARKED) || pk_cas_release(&rw->state, &s, s | PK_RW_PARKED))
+			return;
+	pk_park_call_others(bay);
+}
+
+static bool has_lost_patience(uint64_t *since)
+{
+	uint64_t now = pk_clock_us();
+
+	*since = *since ? *since : now;
+	return now - *since >= (uint64_t)pk_config.patience;
+}
+
+/* Wait in the bay until the lock can be read. 0, EAGAIN, ETIMEDOUT; EBUSY if the thread
+ * has been passed for too long. */
+static int wait_in_bay(struct pk_rwlock *rw, struct pk_bay *bay, const struct pk_deadline *deadline)
+{
+	uint64_t since = 0;
+	int ret = EBUSY, late = 0;
+
+	while (!late) {
+		uint32_t calls = pk_park_ready(bay);
+
+		ret = try_to_read(rw, false);
+		if (ret != EBUSY || has_lost_patience(&since))
+			break;
+		if (!say_parked(rw))
+			continue;
+		pk_count_in(pk_self.record, PK_STAT_rparked);
+		late = pk_park_sleep(bay, calls, deadline);
+	}
+	if (pk_park_leave(bay, parking_place(rw))) {
+		if (ret)
+			pass_on(rw, bay);
+		else
+			pk_park_call_others(bay);
+	}
+	return late ? late : ret;
+}
+
+static PK_NOINLINE int wait_to_read(struct pk_rwlock *rw, const struct pk_deadline *deadline)
+{
+	struct pk_record *r = pk_thread_record();
+	struct pk_bay *bay;
+	int ret;
+
+	for (unsigned budget = pk_spin_steal(); !pk_spent(&budget);)
+		if (may_read(rw, pk_load_relaxed(&rw->state)) && (ret = try_to_read(rw, false)) != EBUSY)
+			return ret;
+	bay = r ? pk_park_enter(pk_socket_here(r->index), parking_place(rw)) : NULL;
+	ret = bay ? wait_in_bay(rw, bay, deadline) : EBUSY;
+	if (ret != EBUSY)
+		return ret;
+	ret = lock_in_front(rw, false, deadline);
+	pk_self.reads += !ret;
+	return ret;
+}
+
+static int rdlock(struct pk_rwlock *rw, const struct pk_deadline *deadline)
+{
+	int ret;
+
+	if (pk_unlikely(pk_load_relaxed(&rw->cur_writer) == pk_self.tid))
+		return EDEADLK;
+	ret = try_to_read(rw, false);
+	return pk_likely(ret != EBUSY) ? ret : wait_to_read(rw, deadline);
+}
+
+/* ---- writing ---- */
+
+static bool write_now(struct pk_rwlock *rw)
+{
+	uint64_t s = pk_load_relaxed(&rw->state);
+
+	while (!(s & (PK_RW_READERS | PK_RW_WRITER | PK_RW_CLOSED | PK_RW_SPREAD | PK_RW_RECALL)))
+		if (pk_cas_acquire(&rw->state, &s, s | PK_RW_WRITER)) /* O1 */
+			return true;
+	return false;
+}
+
+static int own(struct pk_rwlock *rw)
+{
+	pk_store_relaxed(&rw->cur_writer, pk_self.tid);
+	if (pk_load_relaxed(&rw->heat))
+		pk_store_relaxed(&rw->heat, 0);
+	return 0;
+}
+
+static int wrlock(struct pk_rwlock *rw, const struct pk_deadline *deadline)
+{
+	int ret;
+
+	if (pk_unlikely(pk_load_relaxed(&rw->cur_writer) == pk_self.tid))
+		return EDEADLK;
+	ret = write_now(rw) ? 0 : lock_in_front(rw, true, deadline);
+	return ret ? ret : own(rw);
+}
+
+/* ---- giving it up ---- */
+
+/* The lock came by fork, and its writer with it, under another tid; nobody who waited
+ * did. */
+static PK_COLD void disinherit(struct pk_rwlock *rw)
+{
+	memset(&rw->queue, 0, sizeof(rw->queue));
+	pk_store_relaxed(&rw->lock, 0);
+	pk_and_release(&rw->state, PK_RW_WRITER);
+}
+
+static int wrunlock(struct pk_rwlock *rw)
+{
+	bool prefers = prefers_writers(rw), call;
+	const void *parked = parking_place(rw);
+	void *front = sleeping_place(rw);
+	uint64_t s, want;
+
+	if (pk_unlikely(pk_self.parent && pk_load_relaxed(&rw->cur_writer) == pk_self.parent))
+		disinherit(rw);
+	pk_store_relaxed(&rw->cur_writer, 0);
+	s = pk_load_relaxed(&rw->state);
+	do {
+		/* Is it the front's turn, or the parked readers'? */
+		call = (s & PK_RW_PARKED) && !(s & PK_RW_CLOSED) && !(prefers && (s & PK_RW_WAITERS));
+		want = s & ~(PK_RW_WRITER | (call ? PK_RW_PARKED : PK_RW_SLEEPER));
+	} while (!pk_cas_release(&rw->state, &s, want)); /* O1 */
+	/* Nobody to call: they had left. Who sleeps in front must not sleep on. */
+	if ((s & PK_RW_SLEEPER) && !(call && pk_park_call(parked)))
+		pk_futex_wake(front, 1);
+	else if (call && !(s & PK_RW_SLEEPER))
+		pk_park_call(parked);
+	return 0;
+}
+
+static int rdunlock(struct pk_rwlock *rw, uint64_t s)
+{
+	void *front = sleeping_place(rw);
+	uint64_t want;
+
+	if (pk_self.apart && pk_readers_leave(rw, s))
+		goto out;
+	do {
+		while (pk_unlikely(!(s & PK_RW_READERS))) {
+			/* Another thread's read lock, or nobody's. */
+			if (!(s & (PK_RW_SPREAD | PK_RW_RECALL)))
+				return EPERM;
+			if (pk_readers_leave_any(rw))
+				goto out;
+			if (pk_load_acquire(&rw->state) == s)
+				return EPERM;
+			s = pk_load_acquire(&rw->state);
+		}
+		want = s - PK_RW_READER;
+		if (!(want & PK_RW_READERS))
+			want &= ~PK_RW_SLEEPER;
+	} while (!pk_cas_release(&rw->state, &s, want)); /* O1 */
+	if (s & ~want & PK_RW_SLEEPER)
+		pk_futex_wake(front, 1);
+out:
+	pk_self.reads -= pk_self.reads != 0;
+	return 0;
+}
+
+/* ---- the functions ---- */
+
+/* The lock is one that we serve, and the thread has a tid. If not it is given one, or
+ * glibc's function is to be called. */
+static bool is_ours(const struct pk_rwlock *rw)
+{
+	return pk_likely(!rw->shared) && (pk_likely(pk_self.tid) || pk_thread_start());
+}
+
+/* As glibc: looked at even if nobody has to wait. */
+static bool is_valid(const struct pk_deadline *deadline)
+{
+	return (deadline->clock == CLOCK_REALTIME || deadline->clock == CLOCK_MONOTONIC) &&
+	       (unsigned long)deadline->abstime->tv_nsec < 1000000000;
+}
+
+int pk_rwlock_rdlock_slow(pthread_rwlock_t *rwlock)
+{
+	struct pk_rwlock *rw = pk_rwlock_of(rwlock);
+	uint64_t s = pk_load_acquire(&rw->state); /* readers.h: enter */
+
+	if (pk_unlikely(!is_ours(rw)))
+		return pk_real()->pthread_rwlock_rdlock(rwlock);
+	if (pk_likely((s & (PK_RW_SPREAD | PK_RW_READERS)) == PK_RW_SPREAD && pk_readers_push(rw))) {
+		pk_self.reads++;
+		return 0;
+	}
+	return rdlock(rw, NULL);
+}
+
+int pk_rwlock_clockrdlock(pthread_rwlock_t *rwlock, clockid_t clock, const struct timespec *abstime)
+{
+	struct pk_rwlock *rw = pk_rwlock_of(rwlock);
+	struct pk_deadline deadline = {abstime, clock};
+
+	if (!is_ours(rw))
+		return pk_real()->pthread_rwlock_clockrdlock(rwlock, clock, abstime);
+	return is_valid(&deadline) ? rdlock(rw, &deadline) : EINVAL;
+}
+
+int pk_rwlock_timedrdlock(pthread_rwlock_t *rwlock, const struct timespec *abstime)
+{
+	if (!is_ours(pk_rwlock_of(rwlock)))
+		return pk_real()->pthread_rwlock_timedrdlock(rwlock, abstime);
+	return pk_rwlock_clockrdlock(rwlock, CLOCK_REALTIME, abstime);
+}
+
+int pk_rwlock_tryrdlock(pthread_rwlock_t *rwlock)
+{
+	struct pk_rwlock *rw = pk_rwlock_of(rwlock);
+
+	if (!is_ours(rw))
+		return pk_real()->pthread_rwlock_tryrdlock(rwlock);
+	return try_to_read(rw, !prefers_writers(rw));
+}
+
+int pk_rwlock_wrlock_slow(pthread_rwlock_t *rwlock)
+{
+	struct pk_rwlock *rw = pk_rwlock_of(rwlock);
+
+	return is_ours(rw) ? wrlock(rw, NULL) : pk_real()->pthread_rwlock_wrlock(rwlock);
+}
+
+int pk_rwlock_clockwrlock(pthread_rwlock_t *rwlock, clockid_t clock, const struct timespec *abstime)
+{
+	struct pk_rwlock *rw = pk_rwlock_of(rwlock);
+	struct pk_deadline deadline = {abstime, clock};
+
+	if (!is_ours(rw))
+		return pk_real()->pthread_rwlock_clockwrlock(rwlock, clock, abstime);
+	return is_valid(&deadline) ? wrlock(rw, &deadline) : EINVAL;
+}
+
+int pk_rwlock_timedwrlock(pthread_rwlock_t *rwlock, const struct timespec *abstime)
+{
+	if (!is_ours(pk_rwlock_of(rwlock)))
+		return pk_real()->pthread_rwlock_timedwrlock(rwlock, abstime);
+	return pk_rwlock_clockwrlock(rwlock, CLOCK_REALTIME, abstime);
+}
+
+int pk_rwlock_trywrlock(pthread_rwlock_t *rwlock)
+{
+	struct pk_rwlock *rw = pk_rwlock_of(rwlock);
+	bool got;
+
+	if (!is_ours(rw))
+		return pk_real()->pthread_rwlock_trywrlock(rwlock);
+	got = write_now(rw);
+	if (!got && (pk_load_relaxed(&rw->state) & PK_RW_SPREAD) && pk_rwlock_front_try(rw)) {
+		pk_readers_recall(rw);
+		got = write_now(rw);
+		pk_rwlock_front_leave(rw);
+	}
+	return got ? own(rw) : EBUSY;
+}
+
+int pk_rwlock_unlock_slow(pthread_rwlock_t *rwlock)
+{
+	struct pk_rwlock *rw = pk_rwlock_of(rwlock);
+	uint64_t s;
+
+	if (!is_ours(rw))
+		return pk_real()->pthread_rwlock_unlock(rwlock);
+	s = pk_load_acquire(&rw->state); /* readers.h: leave */
+	if (pk_likely(pk_self.apart && pk_readers_pop(rw, s))) {
+		pk_self.reads -= pk_self.reads != 0;
+		return 0;
+	}
+	return s & PK_RW_WRITER ? wrunlock(rw) : rdunlock(rw, s);
+}
+
+int pk_rwlock_init(pthread_rwlock_t *rwlock, const pthread_rwlockattr_t *attr)
+{
+	if (attr)
+		return pk_real()->pthread_rwlock_init(rwlock, attr);
+	memset(rwlock, 0, sizeof(*rwlock));
+	return 0;
+}
+
+int pk_rwlock_destroy(pthread_rwlock_t *rwlock)
+{
+	struct pk_rwlock *rw = pk_rwlock_of(rwlock);
+
+	if (!is_ours(rw))
+		return pk_real()->pthread_rwlock_destroy(rwlock);
+	if (pk_load_relaxed(&rw->state) & PK_RW_SPREAD)
+		pk_readers_forget(rw);
+	return 0;
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* SPDX-FileCopyrightText: 2026 The parkade authors */
+/* Sleeping by socket; the contract is in park.h.
+ *
+ * Ledger
+ *  O1	The fence in pk_park_ready() and the one in pk_park_call(): who has entered a
+ *	bay and then finds the object taken is found in the bay by who lets the object
+ *	go and then looks.
+ *  O2	release of `calls` pairs with the acquire in pk_park_ready(): who has counted
+ *	the call sees the object as the caller left it, so it does not sleep on an old
+ *	look at the object and a new count.
+ *
+ * Lost wake-ups: whoever was called, or would have been asleep to be called, is up and
+ * looks again. `lead` tells one of those who are up to see to the rest; it stays set
+ * until somebody has taken that on. */
+#include "rt/park.h"
+
+#include <limits.h>
+
+#include "base/atomic.h"
+#include "rt/topology.h"
+
+uint32_t pk_park_ready(struct pk_bay *bay)
+{
+	uint32_t calls = pk_load_acquire(&bay->calls); /* O2 */
+
+	pk_fence(); /* O1 */
+	return calls;
+}
+
+int pk_park_sleep(struct pk_bay *bay, uint32_t calls, const struct pk_deadline *deadline)
+{
+	return pk_futex_wait(&bay->calls, calls, deadline);
+}
+
+bool pk_park_leave(struct pk_bay *bay, const void *object)
+{
+	bool lead = pk_load_relaxed(&bay->lead) && pk_xchg_acquire(&bay->lead, 0);
+	bool others = pk_bay_users(bay, object) > 1;
+
+	pk_bay_leave(bay, object);
+	return lead && others;
+}
+
+void pk_park_call_others(struct pk_bay *bay)
+{
+	pk_add_release(&bay->calls, 1); /* O2 */
+	pk_futex_wake(&bay->calls, INT_MAX);
+}
+
+int pk_park_call(const void *object)
+{
+	int woken = 0;
+
+	pk_fence(); /* O1 */
+	for (unsigned s = 0; s < pk_sockets; s++)
+		for (struct pk_bay *bay = NULL; (bay = pk_bay_next(s, object, bay));) {
+			pk_store_relaxed(&bay->lead, 1);
+			pk_add_release(&bay->calls, 1); /* O2 */
+			woken += pk_futex_wake(&bay->calls, 1);
+		}
+	return woken;
+}

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* SPDX-FileCopyrightText: 2026 The parkade authors */
+/* Storeys; the contract is in storey.h.
+ *
+ * State of a key
+ *	from		to		by
+ *	0		(object, 1)	enter, which claims the bay
+ *	(object, n)	(object, n + 1)	enter, n < PK_BAY_USERS_MAX
+ *	(object, n)	(object, n - 1)	leave
+ *	(object, 1)	0		leave, which returns it
+ *	(object, n)	0		close
+ * All are compare-and-swaps of the whole word, so a user is never lost or counted
+ * twice, and a bay that was returned and claimed anew is either the same object's
+ * again (its users are alike) or refused by the key.
+ *
+ * Ledger
+ *  O1	The release that publishes a storey pairs with the acquire of who uses it:
+ *	the kernel's zeroes come with it.
+ *  O2	seq_cst of enter and of next: see the contract. */
+#include "rt/storey.h"
+
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+
+#include "base/arch/arch.h"
+#include "base/atomic.h"
+#include "rt/topology.h"
+
+enum { USERS_MASK = PK_BAY_USERS_MAX };
+
+typedef struct pk_bay bay_set[PK_BAY_WAYS];
+
+static bay_set *storeys[PK_SOCKETS_MAX];
+
+/* The key of a bay without users. User space has 56 bits of address at most; a tag
+ * in the highest byte is no part of it. */
+static uint64_t key_of(const void *object)
+{
+	return (uint64_t)(uintptr_t)object << 8;
+}
+
+static bool is_of(uint64_t key, const void *object)
+{
+	return (key & ~(uint64_t)USERS_MASK) == key_of(object) && key;
+}
+
+static unsigned set_of(const void *object)
+{
+	/* Fibonacci hashing: locks lie at regular distances. */
+	return (unsigned)((key_of(object) >> 8) * UINT64_C(0x9e3779b97f4a7c15) >> 32) % PK_BAY_SETS;
+}
+
+static bay_set *map_storey(unsigned socket)
+{
+	bay_set *seen = NULL;
+	long addr = pk_arch_syscall(SYS_mmap, 0, sizeof(bay_set) * PK_BAY_SETS, PROT_READ | PROT_WRITE,
+				    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (addr < 0 && addr > -4096)
+		return NULL;
+	/* Its pages are touched by their first user, who is on that socket. */
+	if (pk_cas_seq_cst(&storeys[socket], &seen, (bay_set *)addr)) /* O1, O2 */
+		return (bay_set *)addr;
+	pk_arch_syscall(SYS_munmap, addr, sizeof(bay_set) * PK_BAY_SETS, 0, 0, 0, 0);
+	return pk_load_acquire(&storeys[socket]); /* O1 */
+}
+
+struct pk_bay *pk_bay_enter(unsigned socket, const void *object)
+{
+	bay_set *storey = pk_load_acquire(&storeys[socket]); /* O1 */
+	struct pk_bay *bay;
+
+	if (pk_unlikely(!storey) && !(storey = map_storey(socket)))
+		return NULL;
+	bay = storey[set_of(object)];
+	for (unsigned i = 0; i < PK_BAY_WAYS; i++) {
+		uint64_t key = pk_load_relaxed(&bay[i].key);
+
+		while (is_of(key, object) && (key & USERS_MASK) < PK_BAY_USERS_MAX)
+			if (pk_cas_seq_cst(&bay[i].key, &key, key + 1)) /* O2 */
+				return &bay[i];
+	}
+	for (unsigned i = 0; i < PK_BAY_WAYS; i++) {
+		uint64_t key = 0;
+
+		if (!pk_load_relaxed(&bay[i].key) && pk_cas_seq_cst(&bay[i].key, &key, key_of(object) | 1)) /* O2 */
+			return &bay[i];
+	}
+	return NULL;
+}
+
+bool pk_bay_leave(struct pk_bay *bay, const void *object)
+{
+	uint64_t key = pk_load_relaxed(&bay->key);
+
+	while (is_of(key, object))
+		if (pk_cas_acq_rel(&bay->key, &key, (key & USERS_MASK) == 1 ? 0 : key - 1))
+			return true;
+	return false;
+}
+
+struct pk_bay *pk_bay_next(unsigned socket, const void *object, struct pk_bay *last)
+{
+	bay_set *storey = pk_load_seq_cst(&storeys[socket]); /* O2 */
+	struct pk_bay *set;
+
+	if (!storey)
+		return NULL;
+	set = storey[set_of(object)];
+	for (struct pk_bay *bay = last ? last + 1 : set; bay < set + PK_BAY_WAYS; bay++)
+		if (is_of(pk_load_seq_cst(&bay->key), object)) /* O2 */
+			return bay;
+	return NULL;
+}
+
+unsigned pk_bay_users(struct pk_bay *bay, const void *object)
+{
+	uint64_t key = pk_load_relaxed(&bay->key);
+
+	return is_of(key, object) ? key & USERS_MASK : 0;
+}
+
+bool pk_bay_close(struct pk_bay *bay, const void *object, unsigned users)
+{
+	uint64_t key = key_of(object) | users;
+
+	return pk_cas_acq_rel(&bay->key, &key, 0);
+}
+
+void pk_storeys_fork_child(void)
+{
+	for (unsigned s = 0; s < PK_SOCKETS_MAX; s++)
+		if (storeys[s])
+			memset(storeys[s], 0, sizeof(bay_set) * PK_BAY_SETS);
+}

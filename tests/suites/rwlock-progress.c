@@ -1,0 +1,549 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* SPDX-FileCopyrightText: 2026 The parkade authors */
+/*
+ * Suite rwlock-progress: nobody waits for ever: not for a stream of the other side, not for somebody who has given
+ * up, not because a wake-up got lost.
+ *
+ * A case that waits for ever fails by its time limit; where a bound is checked it is seconds, since the machine may
+ * be busy, and what it would catch is unbounded.  It would catch: readers that let no writer in or the reverse, a
+ * writer that gives up and leaves the readers behind it waiting, a wake-up that reaches some of many readers or lets
+ * them in one by one, one that is given to a waiter whose deadline passes in that moment, or that comes between a
+ * waiter's last look at the lock and its sleep.
+ */
+
+#include "suite.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { KINDS_OF_RWLOCK = 3, DEFAULT = 0, NONRECURSIVE = 2 }; /* as pthread_rwlockattr_setkind_np numbers them */
+
+static const uint64_t BOUND_NS = 5000000000;
+
+static void rwlock_make(pthread_rwlock_t *l, int kind)
+{
+	pthread_rwlockattr_t attr;
+
+	MUST(pthread_rwlockattr_init(&attr));
+	MUST(pthread_rwlockattr_setkind_np(&attr, kind));
+	MUST(pthread_rwlock_init(l, &attr));
+	MUST(pthread_rwlockattr_destroy(&attr));
+}
+
+static void assert_free(pthread_rwlock_t *l)
+{
+	assert_no_complaint();
+	ck_assert_int_eq(l->__data.__cur_writer, 0);
+	ck_assert_uint_eq(l->__data.__readers >> 3, 0);
+	ck_assert_int_eq(pthread_rwlock_trywrlock(l), 0);
+	ck_assert_int_eq(pthread_rwlock_unlock(l), 0);
+	ck_assert_int_eq(pthread_rwlock_destroy(l), 0);
+}
+
+/* ---- streams ---- */
+
+enum { READERS = 8, WRITERS = 4, TURNS = 12 };
+
+/* How the readers of a stream read: once, twice at the same time, beside another lock. */
+enum manner { SINGLY, TWICE, NESTED, MANNERS };
+
+struct stream {
+	pthread_rwlock_t l, other;
+	enum manner manner;
+	int first_guest; /* threads from here on want in, the others are the stream */
+	bool guests_write;
+	atomic_int guests, inside;
+	atomic_ulong turns;
+	uint64_t worst_ns;
+};
+
+static void stream_read(struct stream *s)
+{
+	MUST(pthread_rwlock_rdlock(&s->l));
+	atomic_fetch_add(&s->turns, 1);
+	sleep_us(100);
+	if (s->manner == TWICE)
+		MUST(pthread_rwlock_rdlock(&s->l));
+	if (s->manner == NESTED)
+		MUST(pthread_rwlock_rdlock(&s->other));
+	sleep_us(100);
+	if (s->manner == NESTED)
+		MUST(pthread_rwlock_unlock(&s->other));
+	if (s->manner == TWICE)
+		MUST(pthread_rwlock_unlock(&s->l));
+	MUST(pthread_rwlock_unlock(&s->l));
+}
+
+static void stream_write(struct stream *s)
+{
+	MUST(pthread_rwlock_wrlock(&s->l));
+	atomic_fetch_add(&s->turns, 1);
+	if (atomic_fetch_add(&s->inside, 1))
+		complain("two writers inside");
+	spin_ns(100000);
+	atomic_fetch_sub(&s->inside, 1);
+	MUST(pthread_rwlock_unlock(&s->l));
+}
+
+static void stream_body(int index, void *arg)
+{
+	struct stream *s = arg;
+
+	if (index < s->first_guest) {
+		while (atomic_load(&s->guests) && !complained())
+			if (s->guests_write)
+				stream_read(s);
+			else
+				stream_write(s);
+		return;
+	}
+	for (int i = 0; i < TURNS && !complained(); i++) {
+		uint64_t start, waited;
+
+		sleep_us(2000);
+		start = now_ns();
+		MUST(s->guests_write ? pthread_rwlock_wrlock(&s->l) : pthread_rwlock_rdlock(&s->l));
+		waited = now_ns() - start;
+		MUST(pthread_rwlock_unlock(&s->l));
+		if (waited > BOUND_NS)
+			complain("the stream kept a thread out for %.3f s", waited / 1e9);
+	}
+	atomic_fetch_sub(&s->guests, 1);
+}
+
+static void stream(int kind, enum manner manner, int size, int guests, bool guests_write)
+{
+	struct stream s = {.manner = manner, .first_guest = size, .guests = guests, .guests_write = guests_write};
+
+	rwlock_make(&s.l, kind);
+	rwlock_make(&s.other, kind);
+	team_run(size + guests, stream_body, &s);
+	assert_no_complaint();
+	ck_assert_uint_gt(atomic_load(&s.turns), 0);
+	assert_free(&s.l);
+	assert_free(&s.other);
+}
+
+/* Readers that overlap without a gap; their second read lock, or another lock's, must not keep the writer out. */
+START_TEST(writer_among_readers)
+{
+	int kind = _i / MANNERS;
+	enum manner manner = _i % MANNERS;
+
+	if (kind != NONRECURSIVE && !suite_served()) {
+		say("SKIP: glibc's readers may keep a writer out for ever");
+		return;
+	}
+	if (kind == NONRECURSIVE && manner == TWICE)
+		return; /* would deadlock, as it says */
+	stream(kind, manner, READERS, 2, true);
+}
+END_TEST
+
+/* Writers that lock again at once; of the kinds that prefer writers nothing is asked. */
+START_TEST(readers_among_writers)
+{
+	stream(DEFAULT, SINGLY, WRITERS, 3, false);
+}
+END_TEST
+
+/* ---- many sleepers ---- */
+
+enum { CROWD = 200 };
+
+struct crowd {
+	pthread_rwlock_t l;
+	int round;
+	bool timed;
+	uint64_t opens_ns; /* when the writer leaves, about */
+	pthread_barrier_t meeting;
+	atomic_int came, read, wrote, late;
+};
+
+/* All readers are let in together: nobody leaves before all are inside. */
+static void meet_body(int index, void *arg)
+{
+	struct crowd *c = arg;
+	(void)index;
+
+	atomic_fetch_add(&c->came, 1);
+	MUST(pthread_rwlock_rdlock(&c->l));
+	pthread_barrier_wait(&c->meeting);
+	MUST(pthread_rwlock_unlock(&c->l));
+	atomic_fetch_add(&c->read, 1);
+}
+
+/* One in eight writes; the deadlines lie around the moment of the unlock. */
+static void crowd_body(int index, void *arg)
+{
+	struct crowd *c = arg;
+	uint32_t luck = 0x9e3779b9u * (index + 1) + c->round;
+	bool writing = dice(&luck) % 8 == 0, timed = c->timed && luck / 8 % 4;
+	struct timespec t;
+	int64_t ns;
+	int rc;
+
+	atomic_fetch_add(&c->came, 1);
+	ns = (int64_t)(c->opens_ns - now_ns()) + (int64_t)(dice(&luck) % 6000000) - 3000000;
+	t = deadline(CLOCK_MONOTONIC, ns);
+	if (timed)
+		rc = writing ? pthread_rwlock_clockwrlock(&c->l, CLOCK_MONOTONIC, &t)
+			     : pthread_rwlock_clockrdlock(&c->l, CLOCK_MONOTONIC, &t);
+	else
+		rc = writing ? pthread_rwlock_wrlock(&c->l) : pthread_rwlock_rdlock(&c->l);
+	if (timed && rc == ETIMEDOUT) {
+		atomic_fetch_add(&c->late, 1);
+		return;
+	}
+	if (WANT(rc, 0))
+		MUST(pthread_rwlock_unlock(&c->l));
+	atomic_fetch_add(writing ? &c->wrote : &c->read, 1);
+}
+
+static void crowd_wakes(struct crowd *c, team_body *body)
+{
+	uint64_t left;
+	struct team *t;
+
+	MUST(pthread_rwlock_wrlock(&c->l));
+	c->opens_ns = now_ns() + 50000000;
+	t = team_start(CROWD, body, c);
+	while (atomic_load(&c->came) < CROWD || now_ns() < c->opens_ns)
+		sleep_us(200);
+	ck_assert_int_eq(atomic_load(&c->read) + atomic_load(&c->wrote), 0);
+	MUST(pthread_rwlock_unlock(&c->l));
+	left = now_ns();
+	team_join(t);
+	ck_assert_uint_lt(now_ns() - left, 2 * BOUND_NS);
+	ck_assert_int_eq(atomic_load(&c->read) + atomic_load(&c->wrote) + atomic_load(&c->late), CROWD);
+	assert_free(&c->l);
+}
+
+START_TEST(sleeping_readers_meet)
+{
+	for (int round = 0; round < 4; round++) {
+		struct crowd c = {.round = round};
+
+		rwlock_make(&c.l, _i);
+		pthread_barrier_init(&c.meeting, NULL, CROWD);
+		crowd_wakes(&c, meet_body);
+		pthread_barrier_destroy(&c.meeting);
+		ck_assert_int_eq(atomic_load(&c.read), CROWD);
+	}
+}
+END_TEST
+
+START_TEST(sleeping_crowd_wakes)
+{
+	int in = 0, late = 0;
+
+	for (int round = 0; round < 8; round++) {
+		struct crowd c = {.round = round, .timed = round % 4 != 0};
+
+		rwlock_make(&c.l, _i);
+		crowd_wakes(&c, crowd_body);
+		in += atomic_load(&c.read) + atomic_load(&c.wrote);
+		late += atomic_load(&c.late);
+	}
+	ck_assert_int_gt(in, 0);
+	ck_assert_int_gt(late, 0);
+}
+END_TEST
+
+/* ---- rounds: in each everybody locks once, and nothing comes after that could repair a lost wake-up ---- */
+
+struct rounds {
+	pthread_rwlock_t l;
+	int size, round;
+	bool held_over, ends; /* held_over: a read lock that lasts the round; both written between two gates */
+	uint64_t end_ns;
+	pthread_barrier_t gate;
+	atomic_int readers_left, in, late;
+};
+
+static void rounds_run(struct rounds *r, int kind, int size, unsigned ms, team_body *body)
+{
+	r->size = size;
+	r->end_ns = now_ns() + suite_scale(ms) * 1000000;
+	rwlock_make(&r->l, kind);
+	pthread_barrier_init(&r->gate, NULL, size);
+	team_run(size, body, r);
+	pthread_barrier_destroy(&r->gate);
+	assert_free(&r->l);
+}
+
+/* Between the rounds the first thread says whether there is another, and all read for a moment, at times. */
+static bool next_round(struct rounds *r, int index, int round)
+{
+	pthread_barrier_wait(&r->gate);
+	if (index == 0)
+		r->ends = now_ns() > r->end_ns || complained();
+	pthread_barrier_wait(&r->gate);
+	if (round % 4 == 3)
+		for (int i = 0; i < 200; i++) {
+			MUST(pthread_rwlock_rdlock(&r->l));
+			MUST(pthread_rwlock_unlock(&r->l));
+		}
+	return !r->ends;
+}
+
+static void short_stay_body(int index, void *arg)
+{
+	struct rounds *r = arg;
+	uint32_t luck = 0x85ebca6bu * (index + 1);
+
+	for (int round = 0; next_round(r, index, round); round++) {
+		bool writing = dice(&luck) % 3 == 0, timed = dice(&luck) % 2;
+		struct timespec t = deadline(CLOCK_REALTIME, dice(&luck) % 3000000);
+		int rc;
+
+		if (luck % 4 == 0)
+			spin_ns(luck / 4 % 100000);
+		if (timed)
+			rc = writing ? pthread_rwlock_timedwrlock(&r->l, &t) : pthread_rwlock_timedrdlock(&r->l, &t);
+		else
+			rc = writing ? pthread_rwlock_wrlock(&r->l) : pthread_rwlock_rdlock(&r->l);
+		if (timed && rc == ETIMEDOUT) {
+			atomic_fetch_add(&r->late, 1);
+			continue;
+		}
+		if (!WANT(rc, 0))
+			continue;
+		if (dice(&luck) % 2)
+			sleep_us(luck / 2 % 1000);
+		MUST(pthread_rwlock_unlock(&r->l));
+		atomic_fetch_add(&r->in, 1);
+	}
+}
+
+/* Deadlines of 0 to 3 ms beside untimed waits, and stays of 0 to 1 ms. */
+START_TEST(rounds_of_short_stays)
+{
+	struct rounds r = {.in = 0};
+
+	rounds_run(&r, _i, 10, 900, short_stay_body);
+	ck_assert_int_gt(atomic_load(&r.in), 0);
+	ck_assert_int_gt(atomic_load(&r.late), 0);
+}
+END_TEST
+
+/*
+ * A read lock is held all the while: the writers give up one after the other, and the readers that came behind them
+ * get in.  Were they to wait for the holder the round would never end, since the holder waits for them.
+ */
+static void giving_up_body(int index, void *arg)
+{
+	struct rounds *r = arg;
+	uint32_t luck = 31337 * (index + 1);
+
+	for (int round = 0; next_round(r, index, round); round++) {
+		struct timespec t = deadline(CLOCK_MONOTONIC, dice(&luck) % 3000000);
+
+		if (index == 0) {
+			MUST(pthread_rwlock_rdlock(&r->l));
+			atomic_store(&r->readers_left, r->size - 3);
+			pthread_barrier_wait(&r->gate);
+			while (atomic_load(&r->readers_left))
+				sleep_us(50);
+			pthread_barrier_wait(&r->gate); /* the writers have gone */
+			MUST(pthread_rwlock_unlock(&r->l));
+			continue;
+		}
+		pthread_barrier_wait(&r->gate);
+		if (index < 3) {
+			WANT(pthread_rwlock_clockwrlock(&r->l, CLOCK_MONOTONIC, &t), ETIMEDOUT);
+			atomic_fetch_add(&r->late, 1);
+		} else {
+			spin_ns(luck % 1000 * 500);
+			MUST(pthread_rwlock_rdlock(&r->l));
+			if (index % 2)
+				sleep_us(luck / 1000 % 500);
+			MUST(pthread_rwlock_unlock(&r->l));
+			atomic_fetch_sub(&r->readers_left, 1);
+			atomic_fetch_add(&r->in, 1);
+		}
+		pthread_barrier_wait(&r->gate);
+	}
+}
+
+START_TEST(writers_give_up)
+{
+	struct rounds r = {.in = 0};
+
+	rounds_run(&r, _i, 8, 700, giving_up_body);
+	ck_assert_int_gt(atomic_load(&r.in), 0);
+	ck_assert_int_gt(atomic_load(&r.late), 0);
+}
+END_TEST
+
+/* The first writer gives up, the second does not; whoever goes first then, all go when the holder leaves. */
+static void one_gives_up_body(int index, void *arg)
+{
+	struct rounds *r = arg;
+	uint32_t luck = 1013 * (index + 1);
+
+	for (int round = 0; next_round(r, index, round); round++) {
+		struct timespec t = deadline(CLOCK_MONOTONIC, 1000000 + dice(&luck) % 500000);
+
+		if (index == 0)
+			MUST(pthread_rwlock_rdlock(&r->l));
+		pthread_barrier_wait(&r->gate);
+		switch (index) {
+		case 0: /* leaves before, while or after the first gives up */
+			sleep_us(500 + luck % 1000);
+			MUST(pthread_rwlock_unlock(&r->l));
+			continue;
+		case 1:
+			if (pthread_rwlock_clockwrlock(&r->l, CLOCK_MONOTONIC, &t) == ETIMEDOUT) {
+				atomic_fetch_add(&r->late, 1);
+				continue;
+			}
+			break;
+		case 2:
+			sleep_us(luck % 300);
+			MUST(pthread_rwlock_wrlock(&r->l));
+			break;
+		default:
+			sleep_us(luck % 600);
+			MUST(pthread_rwlock_rdlock(&r->l));
+			break;
+		}
+		MUST(pthread_rwlock_unlock(&r->l));
+		atomic_fetch_add(&r->in, 1);
+	}
+}
+
+START_TEST(one_of_two_writers_gives_up)
+{
+	struct rounds r = {.in = 0};
+
+	rounds_run(&r, _i, 6, 600, one_gives_up_body);
+	ck_assert_int_gt(atomic_load(&r.in), 0);
+	ck_assert_int_gt(atomic_load(&r.late), 0);
+}
+END_TEST
+
+/* ---- an unlock against one waiter on its way to sleep ---- */
+
+struct duel {
+	pthread_rwlock_t l;
+	bool holder_writes, waiter_writes, timed;
+	uint64_t end_ns;
+	atomic_uint holds, done; /* rounds in which it is held, that the waiter has finished */
+	atomic_bool over;
+};
+
+static void duel_body(int index, void *arg)
+{
+	struct duel *d = arg;
+	uint32_t luck = 65537 * (index + 1);
+
+	for (unsigned round = 1;; round++)
+		if (index == 0) {
+			if (now_ns() > d->end_ns || complained()) {
+				atomic_store(&d->over, true);
+				return;
+			}
+			MUST(d->holder_writes ? pthread_rwlock_wrlock(&d->l) : pthread_rwlock_rdlock(&d->l));
+			atomic_store(&d->holds, round);
+			spin_ns(dice(&luck) % 16 ? luck / 16 % 8000 : luck / 16 % 200000);
+			MUST(pthread_rwlock_unlock(&d->l));
+			while (atomic_load(&d->done) != round)
+				sched_yield();
+		} else {
+			struct timespec t;
+			int rc;
+
+			while (atomic_load(&d->holds) != round && !atomic_load(&d->over))
+				sched_yield();
+			if (atomic_load(&d->holds) != round)
+				return;
+			spin_ns(dice(&luck) % 4000);
+			t = deadline(CLOCK_MONOTONIC, d->timed ? luck / 4000 % 10000 : 60000000000);
+			rc = d->waiter_writes ? pthread_rwlock_clockwrlock(&d->l, CLOCK_MONOTONIC, &t)
+					      : pthread_rwlock_clockrdlock(&d->l, CLOCK_MONOTONIC, &t);
+			if (!(d->timed && rc == ETIMEDOUT) && WANT(rc, 0))
+				MUST(pthread_rwlock_unlock(&d->l));
+			atomic_store(&d->done, round);
+		}
+}
+
+START_TEST(unlock_meets_waiter)
+{
+	for (int pair = 1; pair < 4; pair++)
+		for (int timed = 0; timed < 2; timed++) {
+			struct duel d = {.holder_writes = pair & 1, .waiter_writes = pair & 2, .timed = timed};
+
+			d.end_ns = now_ns() + suite_scale(120) * 1000000;
+			rwlock_make(&d.l, _i);
+			team_run(2, duel_body, &d);
+			ck_assert_uint_gt(atomic_load(&d.done), 0);
+			assert_free(&d.l);
+		}
+}
+END_TEST
+
+/* ---- torture: long and short stays, sleeps inside, several locks, now and then two at a time ---- */
+
+enum { LOCKS = 3 };
+
+struct torture {
+	pthread_rwlock_t l[LOCKS];
+	uint64_t end_ns;
+	atomic_int done;
+};
+
+static void torture_body(int index, void *arg)
+{
+	struct torture *all = arg;
+	uint32_t luck = 271828 * (index + 1);
+
+	do {
+		int a = dice(&luck) % LOCKS, b = luck / 8 % 4 ? a : (int)(luck / 32 % LOCKS);
+
+		MUST(dice(&luck) % 4 ? pthread_rwlock_rdlock(&all->l[a]) : pthread_rwlock_wrlock(&all->l[a]));
+		if (b > a)
+			MUST(dice(&luck) % 4 ? pthread_rwlock_rdlock(&all->l[b]) : pthread_rwlock_wrlock(&all->l[b]));
+		if (dice(&luck) % 4 == 0)
+			sleep_us(luck / 4 % 400);
+		if (b > a)
+			MUST(pthread_rwlock_unlock(&all->l[b]));
+		if (dice(&luck) % 16 == 0)
+			sleep_us(luck / 16 % 2000);
+		MUST(pthread_rwlock_unlock(&all->l[a]));
+		if (dice(&luck) % 8 == 0)
+			sleep_us(luck / 8 % 500);
+	} while (now_ns() < all->end_ns && !complained());
+	atomic_fetch_add(&all->done, 1);
+}
+
+START_TEST(torture)
+{
+	struct torture all = {.end_ns = now_ns() + suite_scale(900) * 1000000};
+
+	for (int i = 0; i < LOCKS; i++)
+		rwlock_make(&all.l[i], _i < KINDS_OF_RWLOCK ? _i : i);
+	team_run(12, torture_body, &all);
+	ck_assert_int_eq(atomic_load(&all.done), 12);
+	for (int i = 0; i < LOCKS; i++)
+		assert_free(&all.l[i]);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_make("rwlock-progress");
+
+	SUITE_CASE_OF(s, writer_among_readers, 60, KINDS_OF_RWLOCK * MANNERS);
+	SUITE_CASE(s, readers_among_writers, 60);
+	SUITE_CASE_OF(s, sleeping_readers_meet, 60, KINDS_OF_RWLOCK);
+	SUITE_CASE_OF(s, sleeping_crowd_wakes, 60, KINDS_OF_RWLOCK);
+	SUITE_CASE_OF(s, rounds_of_short_stays, 60, KINDS_OF_RWLOCK);
+	SUITE_CASE_OF(s, writers_give_up, 60, KINDS_OF_RWLOCK);
+	SUITE_CASE_OF(s, one_of_two_writers_gives_up, 60, KINDS_OF_RWLOCK);
+	SUITE_CASE_OF(s, unlock_meets_waiter, 60, KINDS_OF_RWLOCK);
+	SUITE_CASE_OF(s, torture, 60, KINDS_OF_RWLOCK + 1);
+	return suite_run(s);
+}
