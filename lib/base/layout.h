@@ -135,7 +135,7 @@ struct pk_rwlock {
 	int shared;	/* process-shared: glibc's altogether */
 	int lock;
 	uint32_t heat;	    /* contended reads since the last write */
-	uint64_t spread_at; /* no earlier than that are readers counted apart, in us */
+	uint64_t spread_at; /* no earlier than that are readers counted apart, in ns */
 	unsigned kind;	    /* PTHREAD_RWLOCK_PREFER_* */
 } __attribute__((may_alias));
 

@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "pthread/turn.h"
-#include "pthread/word.h"
 #include "rt/real.h"
+#include "rt/spin.h"
 
 /* The thread has a tid, and the kind is one that we serve. If not, begin() gives
  * it one, or says that glibc's function is to be called. */
@@ -58,14 +58,20 @@ PK_INLINE int own(struct pk_mutex *m, uint64_t kind, int tid)
 	return pk_mutex_own(m, tid);
 }
 
+static struct pk_site site(struct pk_mutex *m)
+{
+	return (struct pk_site){&m->lock, pk_mutex_gate(m), pk_spin_head()};
+}
+
 int pk_mutex_lock_wait(struct pk_mutex *m, const struct pk_deadline *deadline)
 {
+	struct pk_site at = site(m);
 	int ret;
 
 	/* POSIX: looked at only by those who must wait */
 	if (deadline && (unsigned long)deadline->abstime->tv_nsec >= 1000000000)
 		return EINVAL;
-	ret = pk_turn_wait(&m->lock, pk_mutex_gate(m), deadline);
+	ret = pk_turn_wait(&at, deadline);
 	return ret ? ret : own(m, pk_load_relaxed(&m->kind), pk_self.tid);
 }
 
@@ -194,16 +200,18 @@ int pk_mutex_cond_lock(pthread_mutex_t *mutex, bool user)
 static bool steal(struct pk_queue *q)
 {
 	struct pk_mutex *m = (struct pk_mutex *)((char *)q - offsetof(struct pk_mutex, queue));
+	struct pk_site at = site(m);
 	struct pk_record *r = pk_self.record; /* null: this is the child of a handler that forked */
 
-	return r && pk_waiters_idle(r) && pk_word_steal(&m->lock, pk_mutex_gate(m));
+	return r && pk_waiters_idle(r) && pk_word_steal(&at);
 }
 
 void pk_mutex_cond_settle(pthread_mutex_t *mutex, struct pk_waiter *w, bool queued)
 {
 	struct pk_mutex *m = pk_mutex_of(mutex);
+	struct pk_site at = site(m);
 
-	pk_turn_settle(&m->lock, pk_mutex_gate(m), queued ? w : NULL, steal);
+	pk_turn_settle(&at, queued ? w : NULL, steal);
 	own(m, pk_load_relaxed(&m->kind), pk_self.tid);
 	m->nusers--;
 }

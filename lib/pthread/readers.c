@@ -38,12 +38,10 @@
 
 enum {
 	/* Contended reads since the last write, before readers are counted apart. */
-	HEAT = 8,
+	HEAT = 2,
 	/* A recall that took t is followed by so many t without SPREAD, so that writers
-	 * lose no more than a tenth to it (BRAVO, section 3: N = 9) ... */
-	INHIBIT = 9,
-	/* ... and by so many microseconds: what it costs the readers is not seen there. */
-	INHIBIT_US = 20,
+	 * lose no more than a fifth to it (BRAVO has 9 in section 3; doc/DESIGN.md 8). */
+	INHIBIT = 4,
 };
 
 bool pk_readers_eager;
@@ -136,12 +134,21 @@ static bool leave_bay(struct pk_rwlock *rw, unsigned socket)
 	return false;
 }
 
+static unsigned used(const struct pk_reads *reads)
+{
+	unsigned n = 0;
+
+	for (unsigned k = 0; k < PK_RECORD_READS; k++)
+		n += !is_free(pk_load_relaxed(&reads->lock[k]));
+	return n;
+}
+
 /* Away with the thread's entry; true if with it goes the reader. */
 static bool leave_entry(struct pk_rwlock *rw, struct pk_reads *reads, unsigned n, bool apart)
 {
 	uint64_t entry = pk_xchg_acq_rel(&reads->lock[n], 0); /* O2, O4 */
 
-	pk_self.apart--;
+	pk_self.apart = used(reads);
 	/* Visible, but the lock counts nobody apart: left over from another lock. */
 	if (!apart)
 		return false;
@@ -165,7 +172,11 @@ bool pk_readers_leave(struct pk_rwlock *rw, uint64_t state)
 		if ((entry & PK_READ_TAG) != PK_READ_CENTRAL)
 			break;
 	}
-	return found >= 0 && leave_entry(rw, &r->reads, (unsigned)found, state & (PK_RW_SPREAD | PK_RW_RECALL));
+	if (found < 0) {
+		pk_self.apart = used(&r->reads); /* others may have taken some away */
+		return false;
+	}
+	return leave_entry(rw, &r->reads, (unsigned)found, state & (PK_RW_SPREAD | PK_RW_RECALL));
 }
 
 bool pk_readers_leave_any(struct pk_rwlock *rw)
@@ -183,8 +194,7 @@ bool pk_readers_leave_any(struct pk_rwlock *rw)
 	return false;
 }
 
-/* Make entries void that the lock's address has inherited: nobody is counted apart.
- * (In bays nothing is inherited but from a lock that was never destroyed.) */
+/* Make entries void that the lock's address has inherited: nobody is counted apart. */
 static void make_void(struct pk_rwlock *rw)
 {
 	for (uint32_t i = 0, n = pk_arena_known(); i < n; i++)
@@ -197,6 +207,15 @@ static void make_void(struct pk_rwlock *rw)
 		}
 }
 
+/* Users of the lock's bays cannot be told from inherited ones. */
+static bool has_bays(struct pk_rwlock *rw)
+{
+	for (unsigned s = 0; s < pk_sockets; s++)
+		if (pk_bay_next(s, rw, NULL))
+			return true;
+	return false;
+}
+
 static PK_COLD void spread(struct pk_rwlock *rw)
 {
 	/* A writer waits, or another thread was faster. */
@@ -206,13 +225,14 @@ static PK_COLD void spread(struct pk_rwlock *rw)
 	if (!pk_rwlock_front_try(rw))
 		return;
 	s = pk_load_relaxed(&rw->state);
-	if (!(s & unwanted))
+	if (!(s & unwanted) && !has_bays(rw)) {
 		make_void(rw);
-	while (!(s & unwanted))
-		if (pk_cas_release(&rw->state, &s, s | PK_RW_SPREAD)) { /* O5 */
-			pk_count_in(pk_self.record, PK_STAT_spread);
-			break;
-		}
+		while (!(s & unwanted))
+			if (pk_cas_release(&rw->state, &s, s | PK_RW_SPREAD)) { /* O5 */
+				pk_count_in(pk_self.record, PK_STAT_spread);
+				break;
+			}
+	}
 	pk_rwlock_front_leave(rw);
 }
 
@@ -227,7 +247,7 @@ void pk_readers_warm(struct pk_rwlock *rw)
 		return;
 	}
 	pk_store_relaxed(&rw->heat, 0);
-	if (pk_clock_us() >= pk_load_relaxed(&rw->spread_at) && pk_thread_record())
+	if (pk_clock_ns() >= pk_load_relaxed(&rw->spread_at) && pk_thread_record())
 		spread(rw);
 }
 
@@ -254,7 +274,7 @@ static void recall_bay(struct pk_rwlock *rw, struct pk_bay *bay)
 
 void pk_readers_recall(struct pk_rwlock *rw)
 {
-	uint64_t before = pk_clock_us(), after;
+	uint64_t before = pk_clock_ns(), after;
 	uint64_t s = pk_load_relaxed(&rw->state);
 
 	/* A child of fork is made ready by the first who asks for a record. */
@@ -270,8 +290,8 @@ void pk_readers_recall(struct pk_rwlock *rw)
 	for (unsigned s = 0; s < pk_sockets; s++)
 		for (struct pk_bay *bay = NULL; (bay = pk_bay_next(s, rw, bay));)
 			recall_bay(rw, bay);
-	after = pk_clock_us();
-	pk_store_relaxed(&rw->spread_at, after + INHIBIT * (after - before) + INHIBIT_US);
+	after = pk_clock_ns();
+	pk_store_relaxed(&rw->spread_at, after + INHIBIT * (after - before));
 	pk_and_release(&rw->state, ~PK_RW_RECALL);
 }
 

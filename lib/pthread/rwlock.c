@@ -60,6 +60,19 @@
 enum {
 	WINDOW_US = 50000,
 	WINDOW_MAX_US = 60000000,
+	/* In rounds of a spin: between the first two looks at a lock that a writer has, and
+	 * twice that before the next. Each look costs the writer's next one the line, and
+	 * takes it from a thread that would use it many times over before it lets another
+	 * one have it (doc/DESIGN.md 8). */
+	FRONT_GAP = 32,
+	READER_GAP = 4,
+	/* So long does the front wait for readers with the lock closed: if they run, they
+	 * are gone by then. */
+	DRAIN = 32,
+	/* In microseconds: a lock that was taken again before the front was up is one that
+	 * somebody uses many times over. To be woken at each unlock would cost that thread
+	 * a system call, and to be there the line, each time. */
+	NAP_US = 50,
 };
 
 /* ---- who may do what ---- */
@@ -82,11 +95,6 @@ static bool may_read(const struct pk_rwlock *rw, uint64_t s)
 
 /* ---- the front ---- */
 
-static struct pk_gate *gate_of(struct pk_rwlock *rw)
-{
-	return (struct pk_gate *)&rw->state;
-}
-
 bool pk_rwlock_front_try(struct pk_rwlock *rw)
 {
 	int seen = 0;
@@ -102,9 +110,11 @@ void pk_rwlock_front_leave(struct pk_rwlock *rw)
 
 static int front_enter(struct pk_rwlock *rw, const struct pk_deadline *deadline)
 {
+	struct pk_site at = {&rw->lock, (struct pk_gate *)&rw->state, pk_spin_front()};
+
 	if (!(pk_load_relaxed(&rw->state) & PK_FLAG_QUEUE) && pk_rwlock_front_try(rw))
 		return 0;
-	return pk_turn_wait(&rw->lock, gate_of(rw), deadline);
+	return pk_turn_wait(&at, deadline);
 }
 
 /* The futex word that the front sleeps on: the flags' half of the state. */
@@ -165,12 +175,23 @@ static bool take(struct front *f, uint64_t s)
 	return true;
 }
 
+/* Spin until it is worth while to look again. */
+static void pause(unsigned *budget, unsigned *gap)
+{
+	for (unsigned n = *gap; n && !pk_spent(budget); n--)
+		;
+	*gap *= 2;
+}
+
 /* Spin for the lock. 0: it is ours. */
 static int spin(struct front *f)
 {
 	struct pk_rwlock *rw = f->rw;
 
-	for (unsigned budget = pk_spin_head();;) {
+	unsigned budget = pk_spin_front(), gap = FRONT_GAP;
+	unsigned drain = budget < DRAIN ? budget : DRAIN;
+
+	for (;;) {
 		uint64_t s = pk_load_relaxed(&rw->state);
 
 		if (f->write && (s & PK_RW_SPREAD)) {
@@ -184,11 +205,19 @@ static int spin(struct front *f)
 				return 0;
 			continue;
 		}
-		/* Only readers: nobody passes while we look on. */
-		if ((s & PK_RW_READERS) && !(s & PK_RW_CLOSED) && budget)
-			pk_cas_relaxed(&rw->state, &s, s | PK_RW_CLOSED);
-		if (pk_spent(&budget))
+		if (s & PK_RW_READERS) {
+			/* Only readers: nobody passes while we look on. */
+			if (drain && !(s & PK_RW_CLOSED)) {
+				pk_cas_relaxed(&rw->state, &s, s | PK_RW_CLOSED);
+				continue;
+			}
+			if (pk_spent(&drain))
+				return EBUSY;
+			continue;
+		}
+		if (!budget)
 			return EBUSY;
+		pause(&budget, &gap);
 	}
 }
 
@@ -231,38 +260,42 @@ static int sleep_until(struct pk_rwlock *rw, uint32_t flags, uint64_t until, con
 	return pk_futex_wait(sleeping_place(rw), flags, deadline);
 }
 
-/* Wait in front until the lock can be had, and take it: 0, EAGAIN or ETIMEDOUT. */
-static int wait_in_front(struct front *f, const struct pk_deadline *deadline)
+/* Sleep in front, once. `nap`: for NAP_US, without being woken. 0 or ETIMEDOUT. */
+static int sleep_in_front(struct front *f, bool nap, const struct pk_deadline *deadline)
 {
 	struct pk_rwlock *rw = f->rw;
+	uint64_t until, s, flags;
+
+	if (!decide(f, &until)) {
+		flags = PK_RW_CLOSED | PK_RW_SLEEPER;
+	} else {
+		if (pk_load_relaxed(&rw->state) & PK_RW_CLOSED)
+			open_up(rw, PK_RW_CLOSED, false);
+		flags = nap ? 0 : PK_RW_SLEEPER;
+		if (nap && until > pk_clock_us() + NAP_US)
+			until = pk_clock_us() + NAP_US;
+	}
+	s = pk_load_relaxed(&rw->state);
+	if (!is_in_use(f, s) || !pk_cas_relaxed(&rw->state, &s, s | flags))
+		return 0;
+	s |= flags;
+	/* A writer does not wait for readers, nor do readers for those whom the kind keeps
+	 * out: no need to open the lock again. */
+	if ((s & PK_RW_CLOSED) && ((s & PK_RW_WRITER) || prefers_writers(rw)))
+		until = 0;
+	return sleep_until(rw, PK_RW_FLAGS_OF(s), until, deadline);
+}
+
+/* Wait in front until the lock can be had, and take it: 0, EAGAIN or ETIMEDOUT. Who was
+ * woken and finds that another thread was faster has a nap. */
+static int wait_in_front(struct front *f, const struct pk_deadline *deadline)
+{
 	int ret;
 
 	pk_count_in(pk_self.record, PK_STAT_fronted);
-	while ((ret = spin(f)) == EBUSY) {
-		uint64_t until, s;
-
-		if (decide(f, &until)) {
-			if (pk_load_relaxed(&rw->state) & PK_RW_CLOSED)
-				open_up(rw, PK_RW_CLOSED, false);
-			s = pk_load_relaxed(&rw->state);
-			if (!is_in_use(f, s) || (s & PK_RW_CLOSED) ||
-			    !pk_cas_relaxed(&rw->state, &s, s | PK_RW_SLEEPER))
-				continue;
-			s |= PK_RW_SLEEPER;
-		} else {
-			s = pk_load_relaxed(&rw->state);
-			if (!is_in_use(f, s) || !pk_cas_relaxed(&rw->state, &s, s | PK_RW_CLOSED | PK_RW_SLEEPER))
-				continue;
-			s |= PK_RW_CLOSED | PK_RW_SLEEPER;
-			/* A writer does not wait for readers, nor do readers for those whom
-			 * the kind keeps out. */
-			if ((s & PK_RW_WRITER) || prefers_writers(rw))
-				until = 0;
-		}
-		ret = sleep_until(rw, PK_RW_FLAGS_OF(s), until, deadline);
-		if (ret)
+	for (bool nap = false; (ret = spin(f)) == EBUSY; nap = !nap)
+		if ((ret = sleep_in_front(f, nap, deadline)))
 			break;
-	}
 	return ret;
 }
 
@@ -388,9 +421,11 @@ static PK_NOINLINE int wait_to_read(struct pk_rwlock *rw, const struct pk_deadli
 	struct pk_bay *bay;
 	int ret;
 
-	for (unsigned budget = pk_spin_steal(); !pk_spent(&budget);)
+	for (unsigned budget = pk_spin_steal(pk_spin_front()), gap = READER_GAP; budget;) {
+		pause(&budget, &gap);
 		if (may_read(rw, pk_load_relaxed(&rw->state)) && (ret = try_to_read(rw, false)) != EBUSY)
 			return ret;
+	}
 	bay = r ? pk_park_enter(pk_socket_here(r->index), parking_place(rw)) : NULL;
 	ret = bay ? wait_in_bay(rw, bay, deadline) : EBUSY;
 	if (ret != EBUSY)

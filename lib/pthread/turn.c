@@ -9,7 +9,6 @@
 
 #include <errno.h>
 
-#include "pthread/word.h"
 #include "rt/spin.h"
 #include "rt/thread.h"
 #include "rt/topology.h"
@@ -35,28 +34,28 @@ static void give_up(const struct pk_admit_ops *ops, struct pk_waiter *w)
 }
 
 /* w is the head of the queue: wait for the word. 0 or ETIMEDOUT. */
-static int wait_as_head(int *word, struct pk_gate *gate, const struct pk_admit_ops *ops, struct pk_waiter *w,
+static int wait_as_head(const struct pk_site *at, const struct pk_admit_ops *ops, struct pk_waiter *w,
 			const struct pk_deadline *deadline)
 {
-	int ret = pk_word_wait(word, gate, ops, w, w->slept, deadline);
+	int ret = pk_word_wait(at, ops, w, w->slept, deadline);
 
 	if (pk_likely(pk_waiter_is_head(w)))
-		leave(gate, ops, w, ret ? NULL : word);
+		leave(at->gate, ops, w, ret ? NULL : at->word);
 	return ret;
 }
 
 /* Wait for the word by way of the queue, with node w. 0 or ETIMEDOUT. */
-static int wait_queued(int *word, struct pk_gate *gate, const struct pk_admit_ops *ops, struct pk_waiter *w,
+static int wait_queued(const struct pk_site *at, const struct pk_admit_ops *ops, struct pk_waiter *w,
 		       const struct pk_deadline *deadline)
 {
 	pk_count(w, PK_STAT_entered);
-	switch (ops->enter(&gate->queue, w, deadline)) {
+	switch (ops->enter(&at->gate->queue, w, deadline)) {
 	case PK_TIMED_OUT:
 		return ETIMEDOUT;
 	case PK_IS_HEAD:
-		return wait_as_head(word, gate, ops, w, deadline);
+		return wait_as_head(at, ops, w, deadline);
 	default:
-		return pk_word_wait(word, gate, NULL, NULL, w->slept, deadline);
+		return pk_word_wait(at, NULL, NULL, w->slept, deadline);
 	}
 }
 
@@ -64,16 +63,16 @@ static int wait_queued(int *word, struct pk_gate *gate, const struct pk_admit_op
  * queue, as it may want the very lock, and lets those pass who are behind the
  * sleeper: one of them may hold what it wants. (POSIX forbids such handlers;
  * glibc does not mind them.) */
-static PK_COLD int wait_in_handler(int *word, struct pk_gate *gate, const struct pk_admit_ops *ops,
-				   struct pk_waiter *outer, const struct pk_deadline *deadline)
+static PK_COLD int wait_in_handler(const struct pk_site *at, const struct pk_admit_ops *ops, struct pk_waiter *outer,
+				   const struct pk_deadline *deadline)
 {
 	/* Only a sleeper's: awake, it may be in the middle of shuffling. */
 	if (pk_load_relaxed(&pk_self.asleep))
 		give_up(ops, outer);
-	return pk_word_wait(word, gate, NULL, NULL, false, deadline);
+	return pk_word_wait(at, NULL, NULL, false, deadline);
 }
 
-PK_NOINLINE int pk_turn_wait(int *word, struct pk_gate *gate, const struct pk_deadline *deadline)
+PK_NOINLINE int pk_turn_wait(const struct pk_site *at, const struct pk_deadline *deadline)
 {
 	const struct pk_admit_ops *ops = pk_load_acquire(&pk_admit);
 	struct pk_record *r = ops ? pk_thread_record() : NULL;
@@ -82,43 +81,43 @@ PK_NOINLINE int pk_turn_wait(int *word, struct pk_gate *gate, const struct pk_de
 	int ret;
 
 	if (!r)
-		return pk_word_wait(word, gate, NULL, NULL, false, deadline);
+		return pk_word_wait(at, NULL, NULL, false, deadline);
 	if (pk_unlikely(pk_self.waits != NULL))
-		return wait_in_handler(word, gate, ops, pk_self.waits, deadline);
+		return wait_in_handler(at, ops, pk_self.waits, deadline);
 	socket = pk_socket_here(r->index);
 	/* No queue: the head is at the word at once, and can as well be us. */
-	if (pk_load_relaxed(&gate->queue.tail) && !pk_spin_room(socket) && pk_word_steal(word, gate)) {
+	if (pk_load_relaxed(&at->gate->queue.tail) && !pk_spin_room(socket) && pk_word_steal(at)) {
 		pk_count_in(r, PK_STAT_stolen);
 		return 0;
 	}
 	w = deadline && pk_waiters_idle(r) < 2 ? NULL : pk_waiter_take(r);
 	if (!w) {
 		pk_count_in(r, PK_STAT_bypassed);
-		return pk_word_wait(word, gate, NULL, NULL, false, deadline);
+		return pk_word_wait(at, NULL, NULL, false, deadline);
 	}
 	w->socket = (uint16_t)socket;
 	w->queue = NULL;
 	pk_store_relaxed(&pk_self.waits, w);
-	ret = wait_queued(word, gate, ops, w, deadline);
+	ret = wait_queued(at, ops, w, deadline);
 	pk_store_relaxed(&pk_self.waits, NULL);
 	return ret;
 }
 
-void pk_turn_settle(int *word, struct pk_gate *gate, struct pk_waiter *w, pk_steal *steal)
+void pk_turn_settle(const struct pk_site *at, struct pk_waiter *w, pk_steal *steal)
 {
 	const struct pk_admit_ops *ops = pk_load_acquire(&pk_admit);
 
-	switch (w ? ops->settle(&gate->queue, w, steal) : PK_ORPHANED) {
+	switch (w ? ops->settle(&at->gate->queue, w, steal) : PK_ORPHANED) {
 	case PK_IS_HEAD:
-		wait_as_head(word, gate, ops, w, NULL);
+		wait_as_head(at, ops, w, NULL);
 		break;
 	case PK_STOLEN:
 		pk_count(w, PK_STAT_stolen);
 		if (!pk_waiter_abandon(w) && pk_waiter_is_head(w))
-			leave(gate, ops, w, word);
+			leave(at->gate, ops, w, at->word);
 		break;
 	default:
-		pk_word_wait(word, gate, NULL, NULL, true, NULL);
+		pk_word_wait(at, NULL, NULL, true, NULL);
 	}
 }
 

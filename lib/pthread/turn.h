@@ -6,16 +6,16 @@
 #define PK_TURN_H
 
 #include "admit/admit.h"
-#include "base/layout.h"
+#include "pthread/word.h"
 
 /* Wait until the word is the caller's. Returns 0, or ETIMEDOUT: then the lock is as
  * if the caller had never been there. */
-int pk_turn_wait(int *word, struct pk_gate *gate, const struct pk_deadline *deadline);
+int pk_turn_wait(const struct pk_site *at, const struct pk_deadline *deadline);
 
 /* The same for a thread that has slept already and was moved meanwhile, without a
  * deadline: into the queue, with node w, which is no longer the caller's then; or
  * (null) to the word. `steal` is settle's (admit/admit.h). */
-void pk_turn_settle(int *word, struct pk_gate *gate, struct pk_waiter *w, pk_steal *steal);
+void pk_turn_settle(const struct pk_site *at, struct pk_waiter *w, pk_steal *steal);
 
 /* The thread that waits with that node is no more. */
 void pk_turn_gone(struct pk_waiter *w);

@@ -37,8 +37,7 @@ enum {
 };
 
 struct turn {
-	int *word;
-	struct pk_gate *gate;
+	const struct pk_site *at;
 	const struct pk_admit_ops *ops;
 	struct pk_waiter *w; /* null: not a head */
 	int take;	     /* what the word is set to when it is taken */
@@ -52,9 +51,9 @@ static void lose_patience(struct turn *t)
 	uint64_t now = pk_clock_us();
 
 	t->since = t->since ? t->since : now;
-	if (now - t->since < (uint64_t)pk_config.patience || (pk_load_relaxed(&t->gate->flags) & PK_FLAG_QUEUE))
+	if (now - t->since < (uint64_t)pk_config.patience || (pk_load_relaxed(&t->at->gate->flags) & PK_FLAG_QUEUE))
 		return;
-	pk_or_relaxed(&t->gate->flags, PK_FLAG_QUEUE);
+	pk_or_relaxed(&t->at->gate->flags, PK_FLAG_QUEUE);
 	pk_count(t->w, PK_STAT_impatient);
 }
 
@@ -63,12 +62,12 @@ static bool spin(struct turn *t, unsigned budget)
 {
 
 	do {
-		int seen = pk_load_relaxed(t->word);
+		int seen = pk_load_relaxed(t->at->word);
 
-		if (!seen && pk_cas_acquire(t->word, &seen, t->take)) /* O6 */
+		if (!seen && pk_cas_acquire(t->at->word, &seen, t->take)) /* O6 */
 			return true;
 		if (t->w && budget % TEND_ROUNDS == 0) {
-			t->ops->tend(&t->gate->queue, t->w, t->word);
+			t->ops->tend(&t->at->gate->queue, t->w, t->at->word);
 			if (pk_unlikely(budget % CLOCK_ROUNDS == 0 && budget))
 				lose_patience(t);
 		}
@@ -76,24 +75,24 @@ static bool spin(struct turn *t, unsigned budget)
 	return false;
 }
 
-int pk_word_wait(int *word, struct pk_gate *gate, const struct pk_admit_ops *ops, struct pk_waiter *w, bool slept,
+int pk_word_wait(const struct pk_site *at, const struct pk_admit_ops *ops, struct pk_waiter *w, bool slept,
 		 const struct pk_deadline *deadline)
 {
-	struct turn t = {word, gate, ops, w, slept ? 2 : 1, 0};
+	struct turn t = {at, ops, w, slept ? 2 : 1, 0};
 	int late;
 
 	/* Without a place in a queue nothing bounds how many spin: as in glibc, none. */
-	while (!spin(&t, t.w ? pk_spin_head() : 0)) {
-		int seen = pk_load_relaxed(word);
+	while (!spin(&t, t.w ? at->spin : 0)) {
+		int seen = pk_load_relaxed(at->word);
 
-		if (!seen || (seen == 1 && !pk_cas_relaxed(word, &seen, 2)))
+		if (!seen || (seen == 1 && !pk_cas_relaxed(at->word, &seen, 2)))
 			continue; /* it has just been let go: try again */
 		if (w) {
 			lose_patience(&t);
 			pk_count(w, PK_STAT_slept);
 		}
 		pk_store_relaxed(&pk_self.asleep, w != NULL);
-		late = pk_futex_wait(word, 2, deadline);
+		late = pk_futex_wait(at->word, 2, deadline);
 		pk_store_relaxed(&pk_self.asleep, false);
 		if (late)
 			return late;
@@ -104,15 +103,15 @@ int pk_word_wait(int *word, struct pk_gate *gate, const struct pk_admit_ops *ops
 	return 0;
 }
 
-bool pk_word_steal(int *word, struct pk_gate *gate)
+bool pk_word_steal(const struct pk_site *at)
 {
-	struct turn t = {word, gate, NULL, NULL, 1, 0};
+	struct turn t = {at, NULL, NULL, 1, 0};
 	bool taken;
 
-	if (pk_load_relaxed(&gate->flags) & (PK_FLAG_QUEUE | PK_FLAG_SPINNER) ||
-	    pk_or_relaxed(&gate->flags, PK_FLAG_SPINNER) & PK_FLAG_SPINNER)
+	if (pk_load_relaxed(&at->gate->flags) & (PK_FLAG_QUEUE | PK_FLAG_SPINNER) ||
+	    pk_or_relaxed(&at->gate->flags, PK_FLAG_SPINNER) & PK_FLAG_SPINNER)
 		return false;
-	taken = spin(&t, pk_spin_steal());
-	pk_and_relaxed(&gate->flags, ~PK_FLAG_SPINNER);
+	taken = spin(&t, pk_spin_steal(at->spin));
+	pk_and_relaxed(&at->gate->flags, ~PK_FLAG_SPINNER);
 	return taken;
 }

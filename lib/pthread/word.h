@@ -8,11 +8,19 @@
 #include "admit/admit.h"
 #include "base/layout.h"
 
+/* A lock word that threads wait for, the gate by which they do, and how long a head
+ * spins (rt/spin.h). */
+struct pk_site {
+	int *word;
+	struct pk_gate *gate;
+	unsigned spin;
+};
+
 /* Wait until the word is ours. `w` is the head of the queue of policy
  * `ops`, or null. `slept`: the thread has slept already, and may have been moved
  * to the word meanwhile. Returns 0, or ETIMEDOUT: then the word is as if we had
  * never been there, and who sleeps on it will be woken. */
-int pk_word_wait(int *word, struct pk_gate *gate, const struct pk_admit_ops *ops, struct pk_waiter *w, bool slept,
+int pk_word_wait(const struct pk_site *at, const struct pk_admit_ops *ops, struct pk_waiter *w, bool slept,
 		 const struct pk_deadline *deadline);
 
 /* Spin for the word without queueing, unless another thread does so or the head
@@ -22,6 +30,6 @@ int pk_word_wait(int *word, struct pk_gate *gate, const struct pk_admit_ops *ops
  * on its way from a wake-up, nobody is at the word, and a short critical section
  * is over long before. One at a time, so that the word's cache line is not
  * contended more than by a second head. */
-bool pk_word_steal(int *word, struct pk_gate *gate);
+bool pk_word_steal(const struct pk_site *at);
 
 #endif

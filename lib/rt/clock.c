@@ -16,13 +16,18 @@ static bool read_clock(clockid_t clock, struct timespec *now)
 	return !ret;
 }
 
-uint64_t pk_clock_us(void)
+uint64_t pk_clock_ns(void)
 {
 	struct timespec now;
 
 	if (!read_clock(CLOCK_MONOTONIC, &now))
 		return 0;
-	return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+uint64_t pk_clock_us(void)
+{
+	return pk_clock_ns() / 1000;
 }
 
 uint64_t pk_clock_left_us(clockid_t clock, const struct timespec *abstime)

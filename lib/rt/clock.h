@@ -9,8 +9,9 @@
 #include <stdint.h>
 #include <time.h>
 
-/* CLOCK_MONOTONIC in microseconds; 0 if it cannot be read. */
+/* CLOCK_MONOTONIC in microseconds, in nanoseconds; 0 if it cannot be read. */
 uint64_t pk_clock_us(void);
+uint64_t pk_clock_ns(void);
 
 /* How many microseconds are left until that time: 0 if it has passed, or if the clock
  * cannot be read. */

@@ -15,13 +15,19 @@ static struct {
 	int limit;
 } PK_ALIGNED(PK_CACHE_LINE) sockets[PK_SOCKETS_MAX];
 
+static unsigned front;
+
 void pk_spin_setup(void)
 {
+	unsigned all = 0;
+
 	for (unsigned s = 0; s < pk_sockets; s++) {
 		int cpus = (int)pk_socket_cpus(s);
 
 		sockets[s].limit = pk_config.spin && cpus > 2 ? cpus - 2 : 0;
+		all += (unsigned)cpus;
 	}
+	front = all > 2 ? (unsigned)pk_config.spin : 0;
 }
 
 void pk_spin_fork_child(void)
@@ -35,9 +41,14 @@ unsigned pk_spin_head(void)
 	return (unsigned)pk_config.spin;
 }
 
-unsigned pk_spin_steal(void)
+unsigned pk_spin_steal(unsigned head)
 {
-	return (unsigned)pk_config.spin / 3;
+	return head / 3;
+}
+
+unsigned pk_spin_front(void)
+{
+	return front;
 }
 
 bool pk_spin_room(unsigned socket)

@@ -24,7 +24,7 @@ struct pk_thread {
 	unsigned apart; /* those of them that its record names (pthread/readers.h) */
 	int parent;	/* the tid that it had before the last fork */
 	bool asleep;	/* on its node, or as the head on the lock word */
-	bool acts;   /* on a cancellation: its handlers may wait, but not be cancelled */
+	bool acts;	/* on a cancellation: its handlers may wait, but not be cancelled */
 };
 
 extern __thread struct pk_thread pk_self __attribute__((tls_model("initial-exec"), visibility("hidden")));

@@ -21,7 +21,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { PAGE = 4096, SPAN = 50, SHARERS = 4, RUN_MS = 450, CHILD_SECONDS = 50 };
+enum { PAGE = 4096, SPAN = 50, SHARERS = 4, RUN_MS = 180, CHILD_SECONDS = 50 };
 enum { KINDS_OF_RWLOCK = 3, NONRECURSIVE = 2 }; /* as pthread_rwlockattr_setkind_np numbers them */
 
 static void rwlock_make(pthread_rwlock_t *l, int kind)
@@ -478,7 +478,7 @@ static void recycle_body(int index, void *arg)
 
 START_TEST(recycled_without_destroy)
 {
-	struct recycled r = {.kind = _i, .end_ns = now_ns() + suite_scale(500) * 1000000};
+	struct recycled r = {.kind = _i, .end_ns = now_ns() + suite_scale(200) * 1000000};
 
 	pthread_barrier_init(&r.gate, NULL, RECYCLERS);
 	team_run(RECYCLERS, recycle_body, &r);

@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* SPDX-FileCopyrightText: 2026 The parkade authors */
+/* Where the readers of a reader-writer lock are counted, which no program sees: in each mode, across a recall, across
+ * sockets and threads, and across fork. */
+#include "pthread/rwlock.h"
+
+#include <stdatomic.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "admit/admit.h"
+#include "rt/fork.h"
+#include "rt/real.h"
+#include "rt/spin.h"
+#include "rt/storey.h"
+#include "rt/topology.h"
+#include "unit.h"
+
+enum { MODES = 4, LOCKS = 12, THREADS = 8, STRESS_MS = 400 };
+
+static const char *const modes[MODES] = {"central", "socket", "bravo", "auto"};
+static pthread_rwlock_t lock[LOCKS];
+
+static void gone(struct pk_waiter *w)
+{
+	(void)w;
+}
+
+static void setup(const char *mode, const char *topology)
+{
+	pk_real();
+	pk_topology_read("", topology);
+	pk_spin_setup();
+	pk_incarnation_setup();
+	pk_incarnation_next();
+	pk_fork_setup();
+	pk_readers_setup(mode);
+	pk_thread_setup(gone);
+	pk_policy_select("shfl");
+}
+
+static struct pk_rwlock *rw(int i)
+{
+	return pk_rwlock_of(&lock[i]);
+}
+
+static unsigned central(int i)
+{
+	return (unsigned)((pk_load_relaxed(&rw(i)->state) & PK_RW_READERS) / PK_RW_READER);
+}
+
+static bool has(int i, uint64_t flag)
+{
+	return pk_load_relaxed(&rw(i)->state) & flag;
+}
+
+static unsigned entries(int i, int tag)
+{
+	unsigned count = 0;
+
+	for (uint32_t r = 0; r < pk_arena_known(); r++)
+		for (int k = 0; k < PK_RECORD_READS; k++)
+			count += pk_record_nth(r)->reads.lock[k] == ((uint64_t)(uintptr_t)&lock[i] | (unsigned)tag);
+	return count;
+}
+
+static unsigned users(int i)
+{
+	unsigned count = 0;
+
+	for (unsigned s = 0; s < pk_sockets; s++)
+		for (struct pk_bay *bay = NULL; (bay = pk_bay_next(s, &lock[i], bay));)
+			count += pk_bay_users(bay, &lock[i]);
+	return count;
+}
+
+/* The number of readers, wherever they are. */
+static unsigned readers(int i)
+{
+	return central(i) + entries(i, PK_READ_HERE) + users(i);
+}
+
+/* In the modes that do it at once, the lock's first reading has its readers counted apart from then on. */
+static void spread(int i)
+{
+	ck_assert_int_eq(pk_rwlock_rdlock(&lock[i]), 0);
+	ck_assert_int_eq(pk_rwlock_unlock(&lock[i]), 0);
+	ck_assert(has(i, PK_RW_SPREAD));
+}
+
+static void *in_thread(void *(*errand)(void *))
+{
+	pthread_t thread;
+	void *result;
+
+	ck_assert_int_eq(pthread_create(&thread, NULL, errand, NULL), 0);
+	ck_assert_int_eq(pthread_join(thread, &result), 0);
+	return result;
+}
+
+static void *try_to_write(void *arg)
+{
+	int ret = pk_rwlock_trywrlock(&lock[0]);
+
+	if (!ret)
+		pk_rwlock_unlock(&lock[0]);
+	return (void *)(intptr_t)ret + (intptr_t)arg;
+}
+
+static void *unlock_one(void *arg)
+{
+	return (void *)(intptr_t)pk_rwlock_unlock(&lock[0]) + (intptr_t)arg;
+}
+
+/* Each mode counts where it says. */
+START_TEST(places)
+{
+	setup(modes[_i], "2x4");
+	if (_i == 1 || _i == 2)
+		spread(0);
+	ck_assert_int_eq(pk_rwlock_rdlock(&lock[0]), 0);
+	ck_assert_uint_eq(central(0), _i == 0 || _i == 3);
+	ck_assert_uint_eq(users(0), _i == 1);
+	ck_assert_uint_eq(entries(0, PK_READ_IN_BAY), _i == 1);
+	ck_assert_uint_eq(entries(0, PK_READ_HERE), _i == 2);
+	ck_assert_int_eq((int)(intptr_t)in_thread(try_to_write), EBUSY);
+	ck_assert_int_eq(pk_rwlock_unlock(&lock[0]), 0);
+	ck_assert_uint_eq(readers(0), 0);
+	ck_assert_int_eq((int)(intptr_t)in_thread(try_to_write), 0);
+	ck_assert_int_eq(pk_rwlock_unlock(&lock[0]), EPERM);
+}
+END_TEST
+
+/* auto: contended reads have them counted apart, a write ends it, and it does not begin again at once. */
+START_TEST(heat)
+{
+	setup("auto", "1");
+	ck_assert_int_eq(pk_rwlock_rdlock(&lock[0]), 0);
+	pk_readers_warm(rw(0));
+	ck_assert(!has(0, PK_RW_SPREAD));
+	pk_readers_warm(rw(0));
+	ck_assert(has(0, PK_RW_SPREAD));
+	ck_assert_int_eq(pk_rwlock_rdlock(&lock[0]), 0); /* one central, one apart */
+	ck_assert_uint_eq(entries(0, PK_READ_HERE), 1);
+	ck_assert_int_eq(pk_rwlock_unlock(&lock[0]), 0);
+	ck_assert_int_eq(pk_rwlock_unlock(&lock[0]), 0);
+	ck_assert_int_eq(pk_rwlock_wrlock(&lock[0]), 0);
+	ck_assert(!has(0, PK_RW_SPREAD | PK_RW_RECALL));
+	ck_assert_int_eq(pk_rwlock_unlock(&lock[0]), 0);
+	ck_assert_int_eq(pk_rwlock_rdlock(&lock[0]), 0);
+	rw(0)->spread_at = UINT64_MAX;
+	for (int i = 0; i < 20; i++)
+		pk_readers_warm(rw(0));
+	ck_assert(!has(0, PK_RW_SPREAD));
+	ck_assert_int_eq(pk_rwlock_unlock(&lock[0]), 0);
+}
+END_TEST
+
+/* A recall while they read counts them all in; they unlock there. */
+START_TEST(recalled)
+{
+	setup(modes[1 + _i], "8x1@thread");
+	spread(0);
+	for (int i = 0; i < 3; i++)
+		ck_assert_int_eq(pk_rwlock_rdlock(&lock[0]), 0);
+	ck_assert_uint_eq(central(0), 0);
+	ck_assert_int_eq((int)(intptr_t)in_thread(try_to_write), EBUSY);
+	ck_assert_uint_eq(central(0), 3);
+	ck_assert_uint_eq(readers(0), 3);
+	for (int i = 0; i < 3; i++) {
+		ck_assert_int_eq((int)(intptr_t)in_thread(try_to_write), EBUSY);
+		ck_assert_int_eq(pk_rwlock_unlock(&lock[0]), 0);
+	}
+	ck_assert_uint_eq(readers(0), 0);
+	ck_assert_int_eq(pk_self.apart, 0);
+	ck_assert_int_eq((int)(intptr_t)in_thread(try_to_write), 0);
+}
+END_TEST
+
+/* More locks than entries, out of order, each twice: those that find no entry are counted in the lock. */
+START_TEST(many_at_once)
+{
+	setup(modes[1 + _i], "2x4");
+	for (int i = 0; i < LOCKS; i++)
+		spread(i);
+	for (int i = 0; i < 2 * LOCKS; i++)
+		ck_assert_int_eq(pk_rwlock_rdlock(&lock[i % LOCKS]), 0);
+	for (int i = 0; i < LOCKS; i++)
+		ck_assert_uint_eq(readers(i), 2);
+	ck_assert_uint_eq(pk_self.apart, PK_RECORD_READS);
+	for (int i = 0; i < 2 * LOCKS; i++)
+		ck_assert_int_eq(pk_rwlock_unlock(&lock[i * 5 % LOCKS]), 0);
+	for (int i = 0; i < LOCKS; i++)
+		ck_assert_uint_eq(readers(i), 0);
+	ck_assert_uint_eq(pk_self.apart, 0);
+}
+END_TEST
+
+/* The socket that a thread is on is another one when it unlocks, and when others look for it. */
+START_TEST(migrated)
+{
+	setup("socket", "4x1@thread");
+	spread(0);
+	for (int i = 0; i < 8; i++) {
+		pk_topology_read("", i & 1 ? "4x1" : "4x1@thread");
+		ck_assert_int_eq(pk_rwlock_rdlock(&lock[0]), 0);
+	}
+	ck_assert_uint_eq(users(0) + central(0), 8);
+	ck_assert_uint_ge(users(0), PK_RECORD_READS);
+	for (int i = 0; i < 8; i++) {
+		pk_topology_read("", i & 2 ? "4x1" : "4x1@thread");
+		ck_assert_int_eq(pk_rwlock_unlock(&lock[0]), 0);
+		ck_assert_uint_eq(readers(0), 7 - (unsigned)i);
+	}
+}
+END_TEST
+
+/* Another thread unlocks; and one that has nothing to unlock is told so. */
+START_TEST(by_another)
+{
+	setup(modes[1 + _i], "2x4");
+	spread(0);
+	ck_assert_int_eq(pk_rwlock_rdlock(&lock[0]), 0);
+	ck_assert_int_eq(pk_rwlock_rdlock(&lock[0]), 0);
+	ck_assert_int_eq((int)(intptr_t)in_thread(unlock_one), 0);
+	ck_assert_uint_eq(readers(0), 1);
+	ck_assert_int_eq((int)(intptr_t)in_thread(try_to_write), EBUSY);
+	ck_assert_int_eq((int)(intptr_t)in_thread(unlock_one), 0);
+	ck_assert_uint_eq(readers(0), 0);
+	ck_assert_int_eq((int)(intptr_t)in_thread(unlock_one), EPERM);
+	ck_assert_int_eq((int)(intptr_t)in_thread(try_to_write), 0);
+	ck_assert_int_eq(pk_rwlock_rdlock(&lock[0]), 0);
+	ck_assert_int_eq(pk_rwlock_unlock(&lock[0]), 0);
+	ck_assert_uint_eq(readers(0), 0);
+}
+END_TEST
+
+/* A lock's memory freed while it is read-locked, and a lock there again: it has no reader. With and without destroy. */
+START_TEST(left_over)
+{
+	setup("bravo", "1");
+	spread(0);
+	ck_assert_int_eq(pk_rwlock_rdlock(&lock[0]), 0);
+	if (_i)
+		ck_assert_int_eq(pk_rwlock_destroy(&lock[0]), 0);
+	ck_assert_int_eq(pk_rwlock_init(&lock[0], NULL), 0);
+	ck_assert_int_eq((int)(intptr_t)in_thread(try_to_write), 0);
+	spread(0);
+	ck_assert_uint_eq(readers(0), 0);
+	ck_assert_int_eq((int)(intptr_t)in_thread(try_to_write), 0);
+	ck_assert_int_eq(pk_rwlock_rdlock(&lock[0]), 0);
+	ck_assert_uint_eq(readers(0), 1);
+	ck_assert_int_eq(pk_rwlock_unlock(&lock[0]), 0);
+	ck_assert_uint_eq(readers(0), 0);
+}
+END_TEST
+
+/* The child of a fork still holds what its thread held, and can let it go. */
+START_TEST(forked)
+{
+	pid_t child;
+	int status;
+
+	setup(modes[_i], "2x4");
+	if (_i == 1 || _i == 2)
+		spread(0);
+	for (int i = 0; i < 2; i++)
+		ck_assert_int_eq(pk_rwlock_rdlock(&lock[0]), 0);
+	child = fork();
+	ck_assert_int_ge(child, 0);
+	if (child == 0) {
+		alarm(20);
+		if (readers(0) != 2 || (int)(intptr_t)in_thread(try_to_write) != EBUSY)
+			_exit(1);
+		if (pk_rwlock_unlock(&lock[0]) || readers(0) != 1 || (intptr_t)in_thread(try_to_write) != EBUSY)
+			_exit(2);
+		if (pk_rwlock_unlock(&lock[0]) || readers(0) || in_thread(try_to_write))
+			_exit(3);
+		_exit(0);
+	}
+	ck_assert_int_eq(waitpid(child, &status, 0), child);
+	ck_assert_int_eq(status, 0);
+	ck_assert_uint_eq(readers(0), 2);
+}
+END_TEST
+
+/* A crowd of readers and some writers, while the machine is remapped all the time. */
+static atomic_bool over;
+static unsigned long data[2];
+
+static void *use(void *arg)
+{
+	uint32_t luck = 2654435761u * (uint32_t)(1 + (uintptr_t)arg);
+
+	while (!atomic_load_explicit(&over, memory_order_relaxed)) {
+		bool write = (luck = luck * 1664525 + 1013904223) >> 24 < 3;
+		struct timespec now;
+
+		if (write) {
+			clock_gettime(CLOCK_MONOTONIC, &now);
+			if (luck >> 20 & 1 ? pk_rwlock_wrlock(&lock[0])
+					   : pk_rwlock_clockwrlock(&lock[0], CLOCK_MONOTONIC, &now))
+				continue;
+			data[0]++;
+			if (luck >> 19 & 1)
+				sched_yield();
+			data[1]++;
+		} else {
+			if (pk_rwlock_rdlock(&lock[0]))
+				return "rdlock";
+			if ((luck >> 8) % 61 == 0)
+				sched_yield();
+			if (*(volatile unsigned long *)&data[0] != *(volatile unsigned long *)&data[1])
+				return "a reader together with a writer";
+		}
+		if (pk_rwlock_unlock(&lock[0]))
+			return "unlock";
+	}
+	return NULL;
+}
+
+START_TEST(remapped_all_the_time)
+{
+	pthread_t thread[THREADS];
+	void *complaint;
+
+	setup(modes[_i], "8x1@thread");
+	for (uintptr_t i = 0; i < THREADS; i++)
+		ck_assert_int_eq(pthread_create(&thread[i], NULL, use, (void *)i), 0);
+	for (int i = 0; i < STRESS_MS; i++) {
+		pk_topology_read("", i & 1 ? "8x1@thread" : "8x1");
+		usleep(1000);
+	}
+	atomic_store(&over, true);
+	for (int i = 0; i < THREADS; i++) {
+		ck_assert_int_eq(pthread_join(thread[i], &complaint), 0);
+		ck_assert_msg(!complaint, "%s", (const char *)complaint);
+	}
+	ck_assert_uint_eq(readers(0), 0);
+	ck_assert_int_eq((int)(intptr_t)in_thread(try_to_write), 0);
+	ck_assert_uint_gt(data[0], 0);
+}
+END_TEST
+
+UNIT("rwlock", {places, MODES}, {heat, 1}, {recalled, 2}, {many_at_once, 2}, {migrated, 1}, {by_another, 2},
+     {left_over, 2}, {forked, MODES}, {remapped_all_the_time, MODES})
