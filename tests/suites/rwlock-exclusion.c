@@ -95,7 +95,6 @@ static void field_end(struct field *f)
 static bool going_on(struct field *f)
 {
 	uint64_t now = now_ns();
-
 	bool happened = atomic_load_explicit(&f->writes, memory_order_relaxed) >= f->least &&
 			(f->percent == 100 || atomic_load_explicit(&f->read, memory_order_relaxed));
 

@@ -235,6 +235,30 @@ START_TEST(by_another)
 }
 END_TEST
 
+/* A closed lock, and nobody in front who would open it: who holds a read lock passes, of whatever lock; others, and all
+ * where the kind says so, do not. */
+START_TEST(closed)
+{
+	struct timespec past = {0, 0};
+
+	setup(modes[_i], "1");
+	if (_i == 1 || _i == 2)
+		spread(1);
+	ck_assert_int_eq(pk_rwlock_rdlock(&lock[1]), 0);
+	pk_store_relaxed(&rw(0)->state, PK_RW_CLOSED);
+	ck_assert_int_eq(pk_rwlock_timedrdlock(&lock[0], &past), 0);
+	ck_assert_int_eq(pk_rwlock_unlock(&lock[0]), 0);
+	rw(0)->kind = PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP;
+	ck_assert_int_eq(pk_rwlock_tryrdlock(&lock[0]), EBUSY);
+	rw(0)->kind = 0;
+	ck_assert_int_eq(pk_rwlock_tryrdlock(&lock[0]), 0);
+	ck_assert_int_eq(pk_rwlock_unlock(&lock[0]), 0);
+	ck_assert_int_eq(pk_rwlock_unlock(&lock[1]), 0);
+	ck_assert_int_eq(pk_rwlock_timedrdlock(&lock[0], &past), ETIMEDOUT);
+	ck_assert_int_eq(pk_rwlock_trywrlock(&lock[0]), EBUSY);
+}
+END_TEST
+
 /* A lock's memory freed while it is read-locked, and a lock there again: it has no reader. With and without destroy. */
 START_TEST(left_over)
 {
@@ -343,4 +367,4 @@ START_TEST(remapped_all_the_time)
 END_TEST
 
 UNIT("rwlock", {places, MODES}, {heat, 1}, {recalled, 2}, {many_at_once, 2}, {migrated, 1}, {by_another, 2},
-     {left_over, 2}, {forked, MODES}, {remapped_all_the_time, MODES})
+     {closed, MODES}, {left_over, 2}, {forked, MODES}, {remapped_all_the_time, MODES})
