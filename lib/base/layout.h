@@ -134,7 +134,7 @@ struct pk_rwlock {
 	int cur_writer; /* the writer's tid, or 0 */
 	int shared;	/* process-shared: glibc's altogether */
 	int lock;
-	uint32_t heat;	    /* contended reads since the last write */
+	uint32_t heat;	    /* contended reads, since a writer last had to look twice */
 	uint64_t spread_at; /* no earlier than that are readers counted apart, in ns */
 	unsigned kind;	    /* PTHREAD_RWLOCK_PREFER_* */
 } __attribute__((may_alias));

@@ -37,7 +37,7 @@
 #include "rt/topology.h"
 
 enum {
-	/* Contended reads since the last write, before readers are counted apart. */
+	/* So many contended reads, before readers are counted apart. */
 	HEAT = 2,
 	/* A recall that took t is followed by so many t without SPREAD, so that writers
 	 * lose no more than a fifth to it (BRAVO has 9 in section 3; doc/DESIGN.md 8). */
@@ -106,7 +106,7 @@ static bool enter_bay(struct pk_rwlock *rw, struct pk_record *r, unsigned n)
 		return false;
 	if (has_spread(rw)) {
 		r->reads.socket[n] = (uint8_t)socket;
-		pk_store_relaxed(&r->reads.lock[n], name_of(rw) | PK_READ_IN_BAY);
+		pk_store_release(&r->reads.lock[n], name_of(rw) | PK_READ_IN_BAY); /* O2 of what was there */
 		pk_self.apart++;
 		return true;
 	}

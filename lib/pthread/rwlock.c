@@ -187,7 +187,6 @@ static void pause(unsigned *budget, unsigned *gap)
 static int spin(struct front *f)
 {
 	struct pk_rwlock *rw = f->rw;
-
 	unsigned budget = pk_spin_front(), gap = FRONT_GAP;
 	unsigned drain = budget < DRAIN ? budget : DRAIN;
 
@@ -276,7 +275,7 @@ static int sleep_in_front(struct front *f, bool nap, const struct pk_deadline *d
 			until = pk_clock_us() + NAP_US;
 	}
 	s = pk_load_relaxed(&rw->state);
-	if (!is_in_use(f, s) || !pk_cas_relaxed(&rw->state, &s, s | flags))
+	if (!is_in_use(f, s) || (flags && !pk_cas_relaxed(&rw->state, &s, s | flags)))
 		return 0;
 	s |= flags;
 	/* A writer does not wait for readers, nor do readers for those whom the kind keeps
