@@ -21,7 +21,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { PAGE = 4096, SPAN = 50, SHARERS = 4, RUN_MS = 180, CHILD_SECONDS = 50 };
+enum { PAGE = 4096, SPAN = 20, SHARERS = 4, RUN_MS = 180, CHILD_SECONDS = 50 };
 enum { KINDS_OF_RWLOCK = 3, NONRECURSIVE = 2 }; /* as pthread_rwlockattr_setkind_np numbers them */
 
 static void rwlock_make(pthread_rwlock_t *l, int kind)
@@ -45,7 +45,7 @@ static void read_often(pthread_rwlock_t *l, int times)
 
 static void warm_body(int index, void *arg)
 {
-	uint64_t end = now_ns() + 10000000;
+	uint64_t end = now_ns() + 5000000;
 	(void)index;
 
 	while (now_ns() < end)
@@ -84,9 +84,8 @@ static struct {
 	bool ends; /* after this span; written by the first thread between two gates */
 	pthread_barrier_t gate;
 	char *span;
-	struct { /* of a handed object, but outside of it */
-		atomic_int ready, coming;
-	} post[SPAN];
+	int size;		/* threads */
+	atomic_int steps[SPAN]; /* of a handed object, but outside of it */
 	long made;
 	atomic_long freed, contended, timeouts;
 	atomic_bool over;
@@ -100,7 +99,7 @@ static struct object *object_at(int i)
 static void span_make(void)
 {
 	yard.span = pages(SPAN);
-	memset(yard.post, 0, sizeof yard.post);
+	memset(yard.steps, 0, sizeof yard.steps);
 	for (int i = 0; i < SPAN; i++) {
 		rwlock_make(&object_at(i)->l, yard.kind);
 		atomic_init(&object_at(i)->refs, SHARERS);
@@ -120,10 +119,11 @@ static void object_free(struct object *o)
 static void keep(struct object *o, uint32_t luck)
 {
 	int inside = SHARERS - atomic_load(&o->refs);
+	uint64_t end = now_ns() + 300000;
 
 	if (luck % 8 == 0)
 		return;
-	for (int i = 0; i < 1000 && atomic_load(&o->arrived) < inside + 2 && inside + 1 < SHARERS; i++)
+	while (atomic_load(&o->arrived) < inside + 2 && inside + 1 < SHARERS && now_ns() < end)
 		sched_yield();
 	if (luck % 8 > 3)
 		spin_ns(luck / 8 % 6000);
@@ -183,8 +183,11 @@ static void take(pthread_rwlock_t *l, bool writing, uint32_t luck)
 	int rc = EBUSY;
 
 	if (luck % 4 == 0)
-		while (rc == EBUSY)
+		for (int i = 1; rc == EBUSY; i++) {
 			rc = writing ? pthread_rwlock_trywrlock(l) : pthread_rwlock_tryrdlock(l);
+			if (i % 4096 == 0)
+				sched_yield();
+		}
 	else if (luck % 4 == 1)
 		do {
 			struct timespec t = deadline(CLOCK_MONOTONIC, luck / 4 % 4000);
@@ -197,34 +200,36 @@ static void take(pthread_rwlock_t *l, bool writing, uint32_t luck)
 	WANT(rc, 0);
 }
 
-/* Some hold it, the last thread gets it after them and frees it at once, without a word to them. */
+static void await_step(atomic_int *steps, int step)
+{
+	for (int i = 1; atomic_load(steps) < step; i++)
+		if (i % 256 == 0)
+			sched_yield();
+}
+
+/* Two threads: one holds it, the other gets it next and frees it at once, without a word. */
 static void hand_over(int index, int i, uint32_t luck)
 {
+	bool holder_writes = i % 4 == 1;
+	atomic_int *steps = &yard.steps[i];
 	struct object *o = object_at(i);
-	bool one_writes = i % 4 == 1, holds = one_writes ? index == 0 : index < SHARERS - 1;
 
 	if (i % 16 < 3)
 		read_often(&o->l, 300);
-	if (index == SHARERS - 1) {
-		atomic_fetch_add(&yard.post[i].ready, 1);
-		while (atomic_load(&yard.post[i].ready) < SHARERS)
-			sched_yield();
-		atomic_store(&yard.post[i].coming, 1);
-		take(&o->l, !one_writes || luck / 64 % 2, luck);
-		MUST(pthread_rwlock_unlock(&o->l));
-		object_free(o);
-		return;
-	}
-	while (one_writes && holds && atomic_load(&yard.post[i].ready) < SHARERS - 1)
-		sched_yield(); /* the others have read */
-	if (holds)
-		MUST(one_writes ? pthread_rwlock_wrlock(&o->l) : pthread_rwlock_rdlock(&o->l));
-	atomic_fetch_add(&yard.post[i].ready, 1);
-	if (holds) {
-		while (!atomic_load(&yard.post[i].coming))
-			sched_yield();
+	atomic_fetch_add(steps, 1);
+	if (index == 0) {
+		await_step(steps, 2); /* both are here */
+		MUST(holder_writes ? pthread_rwlock_wrlock(&o->l) : pthread_rwlock_rdlock(&o->l));
+		atomic_fetch_add(steps, 1);
+		await_step(steps, 4);
 		spin_ns(luck % 8 ? luck / 8 % 3000 : luck / 8 % 100000);
 		MUST(pthread_rwlock_unlock(&o->l)); /* here it may be gone */
+	} else {
+		await_step(steps, 3); /* it is held */
+		atomic_fetch_add(steps, 1);
+		take(&o->l, !holder_writes || luck / 64 % 2, luck);
+		MUST(pthread_rwlock_unlock(&o->l));
+		object_free(o);
 	}
 }
 
@@ -274,11 +279,12 @@ static void yard_run(int kind, enum way way, bool signals)
 	yard.kind = kind;
 	yard.way = way;
 	yard.end_ns = now_ns() + suite_scale(RUN_MS) * 1000000;
-	pthread_barrier_init(&yard.gate, NULL, SHARERS);
+	yard.size = way == HANDED ? 2 : SHARERS;
+	pthread_barrier_init(&yard.gate, NULL, yard.size);
 	sigaction(SIGUSR1, &action, NULL);
-	t = team_start(SHARERS, yard_body, NULL);
+	t = team_start(yard.size, yard_body, NULL);
 	for (uint32_t luck = 5; signals && !atomic_load(&yard.over);) {
-		pthread_kill(team_thread(t, dice(&luck) % SHARERS), SIGUSR1);
+		pthread_kill(team_thread(t, dice(&luck) % yard.size), SIGUSR1);
 		sleep_us(luck % 60);
 	}
 	team_join(t);
@@ -611,9 +617,8 @@ static void contend_along(int index, void *arg)
 		sched_setaffinity(0, sizeof one, &one);
 	for (int i = 0; i < m->count; i++) {
 		atomic_store(&m->at[index], i);
-		for (int n = 0; n < 1000 && i > atomic_load(&m->at[!index]); n++)
-			if (n % 64 == 63)
-				sched_yield();
+		for (int n = 0; n < 200 && i > atomic_load(&m->at[!index]); n++)
+			;
 		read_often(&m->l[i], 10);
 	}
 	atomic_store(&m->at[index], m->count);
