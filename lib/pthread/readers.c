@@ -125,15 +125,6 @@ bool pk_readers_enter(struct pk_rwlock *rw)
 	return false;
 }
 
-/* Away with a reader in one of the lock's bays on that socket. */
-static bool leave_bay(struct pk_rwlock *rw, unsigned socket)
-{
-	for (struct pk_bay *bay = NULL; (bay = pk_bay_next(socket, rw, bay));)
-		if (pk_bay_leave(bay, rw)) /* O2 */
-			return true;
-	return false;
-}
-
 static unsigned used(const struct pk_reads *reads)
 {
 	unsigned n = 0;
@@ -152,7 +143,8 @@ static bool leave_entry(struct pk_rwlock *rw, struct pk_reads *reads, unsigned n
 	/* Visible, but the lock counts nobody apart: left over from another lock. */
 	if (!apart)
 		return false;
-	return entry == name_of(rw) || ((entry & PK_READ_TAG) == PK_READ_IN_BAY && leave_bay(rw, reads->socket[n]));
+	return entry == name_of(rw) ||
+	       ((entry & PK_READ_TAG) == PK_READ_IN_BAY && pk_bay_leave_any(reads->socket[n], rw));
 }
 
 bool pk_readers_leave(struct pk_rwlock *rw, uint64_t state)
@@ -189,7 +181,7 @@ bool pk_readers_leave_any(struct pk_rwlock *rw)
 				return true;
 		}
 	for (unsigned s = 0; s < pk_sockets; s++)
-		if (leave_bay(rw, s))
+		if (pk_bay_leave_any(s, rw))
 			return true;
 	return false;
 }
@@ -251,24 +243,53 @@ void pk_readers_warm(struct pk_rwlock *rw)
 		spread(rw);
 }
 
-static void recall_entry(struct pk_rwlock *rw, uint64_t *where)
+/* Count n readers in the state. Those who were counted there for nothing, and whom an
+ * unlock in place of another thread's has taken away since, pay for it (`debt`). */
+static unsigned count_in(struct pk_rwlock *rw, unsigned n, unsigned *debt)
+{
+	unsigned paid = n < *debt ? n : *debt;
+
+	*debt -= paid;
+	if (n > paid)
+		pk_add_relaxed(&rw->state, PK_RW_READER * (n - paid));
+	return n - paid;
+}
+
+/* Not so: n of them, counted `added` times, were not there any more. */
+static void take_back(struct pk_rwlock *rw, unsigned n, unsigned added, unsigned *debt)
+{
+	uint64_t s = pk_load_relaxed(&rw->state);
+
+	*debt += n - added;
+	while (added--)
+		do {
+			if (!(s & PK_RW_READERS)) {
+				++*debt;
+				break;
+			}
+		} while (!pk_cas_relaxed(&rw->state, &s, s - PK_RW_READER));
+}
+
+static void recall_entry(struct pk_rwlock *rw, uint64_t *where, unsigned *debt)
 {
 	uint64_t entry = name_of(rw);
+	unsigned added;
 
 	if (pk_load_seq_cst(where) != entry) /* O1, O2 */
 		return;
-	pk_add_relaxed(&rw->state, PK_RW_READER);
+	added = count_in(rw, 1, debt);
 	if (!pk_cas_acq_rel(where, &entry, entry | PK_READ_CENTRAL)) /* O4 */
-		pk_sub_relaxed(&rw->state, PK_RW_READER);
+		take_back(rw, 1, added, debt);
 }
 
-static void recall_bay(struct pk_rwlock *rw, struct pk_bay *bay)
+static void recall_bay(struct pk_rwlock *rw, struct pk_bay *bay, unsigned *debt)
 {
-	for (unsigned users; (users = pk_bay_users(bay, rw));) {
-		pk_add_relaxed(&rw->state, PK_RW_READER * users);
+	for (unsigned users; (users = pk_bay_users(bay, rw));) { /* O2 */
+		unsigned added = count_in(rw, users, debt);
+
 		if (pk_bay_close(bay, rw, users)) /* O4 */
 			return;
-		pk_sub_relaxed(&rw->state, PK_RW_READER * users);
+		take_back(rw, users, added, debt);
 	}
 }
 
@@ -276,6 +297,7 @@ void pk_readers_recall(struct pk_rwlock *rw)
 {
 	uint64_t before = pk_clock_ns(), after;
 	uint64_t s = pk_load_relaxed(&rw->state);
+	unsigned debt = 0;
 
 	/* A child of fork is made ready by the first who asks for a record. */
 	pk_count_in(pk_thread_record(), PK_STAT_recalled);
@@ -286,10 +308,10 @@ void pk_readers_recall(struct pk_rwlock *rw)
 	pk_fence(); /* and records that are new: rt/thread.c */
 	for (uint32_t i = 0, n = pk_arena_known(); i < n; i++)
 		for (unsigned k = 0; k < PK_RECORD_READS; k++)
-			recall_entry(rw, &pk_record_nth(i)->reads.lock[k]);
+			recall_entry(rw, &pk_record_nth(i)->reads.lock[k], &debt);
 	for (unsigned s = 0; s < pk_sockets; s++)
 		for (struct pk_bay *bay = NULL; (bay = pk_bay_next(s, rw, bay));)
-			recall_bay(rw, bay);
+			recall_bay(rw, bay, &debt);
 	after = pk_clock_ns();
 	pk_store_relaxed(&rw->spread_at, after + INHIBIT * (after - before));
 	pk_and_release(&rw->state, ~PK_RW_RECALL);
@@ -299,6 +321,6 @@ void pk_readers_forget(struct pk_rwlock *rw)
 {
 	make_void(rw);
 	for (unsigned s = 0; s < pk_sockets; s++)
-		while (leave_bay(rw, s))
+		while (pk_bay_leave_any(s, rw))
 			;
 }

@@ -17,8 +17,8 @@
  *	- READER		its unlock; the last one clears SLEEPER and wakes the front
  *	+ WRITER		who writes: if there are no readers, and neither SPREAD, RECALL
  *				nor (but for the front) CLOSED
- *	- WRITER		its unlock: with it goes SLEEPER and the front is woken, or
- *				PARKED and the parked readers are called
+ *	- WRITER		its unlock: with it go SLEEPER and PARKED, the front is woken
+ *				and the parked readers are called
  *	CLOSED			set and cleared by the front: nobody passes it any more
  *	SLEEPER			set by the front before it sleeps
  *	PARKED			set by readers who are kept out, before they sleep; cleared by
@@ -34,8 +34,10 @@
  * PARKADE_PATIENCE it keeps the lock closed. A reader inside may wait for one that is
  * kept out (glibc lets it in, programs may rely on that, and who holds a read lock
  * itself is not kept out), so that does not last for ever, either: after WINDOW_US the
- * lock is opened again, and next time it stays closed twice as long. Thus a writer gets
- * in after a time that is a small multiple of the longest reading.
+ * lock is opened again for as long, and next time both last twice as long. Thus a writer
+ * gets in after a time that is a small multiple of the longest reading (unless there are
+ * always readers inside that hold another read lock, too). Readers that are passed for
+ * too long queue for the front themselves, but not for ever at a time.
  *
  * Ledger
  *  O1	acquire of the exchange that takes the lock pairs with the release of the one
@@ -150,6 +152,7 @@ struct front {
 	uint64_t since;	 /* when its patience began, in us, or 0 */
 	uint64_t closed; /* when it closed the lock for longer, or 0 */
 	uint64_t window; /* how long that may last */
+	uint64_t open;	 /* until when it stays open then */
 };
 
 /* What the front waits for. */
@@ -206,7 +209,7 @@ static int spin(struct front *f)
 		}
 		if (s & PK_RW_READERS) {
 			/* Only readers: nobody passes while we look on. */
-			if (drain && !(s & PK_RW_CLOSED)) {
+			if (drain && !(s & PK_RW_CLOSED) && !f->open) {
 				pk_cas_relaxed(&rw->state, &s, s | PK_RW_CLOSED);
 				continue;
 			}
@@ -229,10 +232,10 @@ static bool decide(struct front *f, uint64_t *until)
 	f->since = f->since ? f->since : now;
 	if (f->closed && now - f->closed >= f->window) {
 		f->closed = 0;
-		f->since = now;
+		f->open = now + f->window;
 		f->window = f->window < WINDOW_MAX_US ? 2 * f->window : f->window;
 	}
-	*until = f->since + (uint64_t)pk_config.patience;
+	*until = f->open ? f->open : f->since + (uint64_t)pk_config.patience;
 	if (now < *until)
 		return true;
 	f->closed = f->closed ? f->closed : now;
@@ -298,17 +301,26 @@ static int wait_in_front(struct front *f, const struct pk_deadline *deadline)
 	return ret;
 }
 
-/* Lock by way of the front. */
-static PK_NOINLINE int lock_in_front(struct pk_rwlock *rw, bool write, const struct pk_deadline *deadline)
+/* Lock by way of the front, which is queued for until the deadline: 0, EAGAIN, ETIMEDOUT.
+ * With `bound`, for so many microseconds at most: then EBUSY. */
+static PK_NOINLINE int lock_in_front(struct pk_rwlock *rw, bool write, uint64_t bound,
+				     const struct pk_deadline *deadline)
 {
-	struct front f = {rw, write, false, 0, 0, WINDOW_US};
+	struct front f = {rw, write, false, 0, 0, WINDOW_US, 0};
 	uint64_t s = pk_load_relaxed(&rw->state);
 	int ret;
 
 	if (write && prefers_writers(rw))
 		while ((s & PK_RW_WAITERS) != PK_RW_WAITERS && !f.waiter)
 			f.waiter = pk_cas_relaxed(&rw->state, &s, s + PK_RW_WAITER);
-	ret = front_enter(rw, deadline);
+	if (bound && (!deadline || pk_clock_left_us(deadline->clock, deadline->abstime) > bound)) {
+		struct timespec then = pk_clock_after(bound);
+		struct pk_deadline look = {&then, CLOCK_MONOTONIC};
+
+		ret = front_enter(rw, &look) ? EBUSY : 0;
+	} else {
+		ret = front_enter(rw, deadline);
+	}
 	if (ret) {
 		if (f.waiter)
 			open_up(rw, 0, true);
@@ -379,17 +391,17 @@ static void pass_on(struct pk_rwlock *rw, struct pk_bay *bay)
 	pk_park_call_others(bay);
 }
 
-static bool has_lost_patience(uint64_t *since)
+static bool has_lost_patience(uint64_t *since, uint64_t patience)
 {
 	uint64_t now = pk_clock_us();
 
 	*since = *since ? *since : now;
-	return now - *since >= (uint64_t)pk_config.patience;
+	return now - *since >= patience;
 }
 
 /* Wait in the bay until the lock can be read. 0, EAGAIN, ETIMEDOUT; EBUSY if the thread
  * has been passed for too long. */
-static int wait_in_bay(struct pk_rwlock *rw, struct pk_bay *bay, const struct pk_deadline *deadline)
+static int wait_in_bay(struct pk_rwlock *rw, struct pk_bay *bay, uint64_t patience, const struct pk_deadline *deadline)
 {
 	uint64_t since = 0;
 	int ret = EBUSY, late = 0;
@@ -398,7 +410,7 @@ static int wait_in_bay(struct pk_rwlock *rw, struct pk_bay *bay, const struct pk
 		uint32_t calls = pk_park_ready(bay);
 
 		ret = try_to_read(rw, false);
-		if (ret != EBUSY || has_lost_patience(&since))
+		if (ret != EBUSY || has_lost_patience(&since, patience))
 			break;
 		if (!say_parked(rw))
 			continue;
@@ -425,13 +437,19 @@ static PK_NOINLINE int wait_to_read(struct pk_rwlock *rw, const struct pk_deadli
 		if (may_read(rw, pk_load_relaxed(&rw->state)) && (ret = try_to_read(rw, false)) != EBUSY)
 			return ret;
 	}
-	bay = r ? pk_park_enter(pk_socket_here(r->index), parking_place(rw)) : NULL;
-	ret = bay ? wait_in_bay(rw, bay, deadline) : EBUSY;
-	if (ret != EBUSY)
-		return ret;
-	ret = lock_in_front(rw, false, deadline);
-	pk_self.reads += !ret;
-	return ret;
+	/* Who is in front may be a writer that waits for a reader that waits for this one,
+	 * and opens the lock now and then: so a reader queues for a bounded time only, and
+	 * a longer one each time, as it has to get to the front at last. */
+	for (uint64_t bound = WINDOW_US, patience = (uint64_t)pk_config.patience;; patience = bound *= 2) {
+		bay = r ? pk_park_enter(pk_socket_here(r->index), parking_place(rw)) : NULL;
+		ret = bay ? wait_in_bay(rw, bay, patience, deadline) : try_to_read(rw, false);
+		if (ret != EBUSY)
+			return ret;
+		ret = lock_in_front(rw, false, bound < WINDOW_MAX_US ? bound : WINDOW_MAX_US, deadline);
+		pk_self.reads += !ret;
+		if (ret != EBUSY)
+			return ret;
+	}
 }
 
 static int rdlock(struct pk_rwlock *rw, const struct pk_deadline *deadline)
@@ -470,7 +488,7 @@ static int wrlock(struct pk_rwlock *rw, const struct pk_deadline *deadline)
 
 	if (pk_unlikely(pk_load_relaxed(&rw->cur_writer) == pk_self.tid))
 		return EDEADLK;
-	ret = write_now(rw) ? 0 : lock_in_front(rw, true, deadline);
+	ret = write_now(rw) ? 0 : lock_in_front(rw, true, 0, deadline);
 	return ret ? ret : own(rw);
 }
 
@@ -497,14 +515,13 @@ static int wrunlock(struct pk_rwlock *rw)
 	pk_store_relaxed(&rw->cur_writer, 0);
 	s = pk_load_relaxed(&rw->state);
 	do {
-		/* Is it the front's turn, or the parked readers'? */
-		call = (s & PK_RW_PARKED) && !(s & PK_RW_CLOSED) && !(prefers && (s & PK_RW_WAITERS));
-		want = s & ~(PK_RW_WRITER | (call ? PK_RW_PARKED : PK_RW_SLEEPER));
+		/* Closed or not: who has lost patience meanwhile goes to queue. */
+		call = (s & PK_RW_PARKED) && !(prefers && (s & PK_RW_WAITERS));
+		want = s & ~(PK_RW_WRITER | PK_RW_SLEEPER | (call ? PK_RW_PARKED : 0));
 	} while (!pk_cas_release(&rw->state, &s, want)); /* O1 */
-	/* Nobody to call: they had left. Who sleeps in front must not sleep on. */
-	if ((s & PK_RW_SLEEPER) && !(call && pk_park_call(parked)))
+	if (s & PK_RW_SLEEPER)
 		pk_futex_wake(front, 1);
-	else if (call && !(s & PK_RW_SLEEPER))
+	if (call)
 		pk_park_call(parked);
 	return 0;
 }

@@ -24,6 +24,7 @@
 #include <unistd.h>
 
 #include "base/arch/arch.h"
+#include "rt/storey.h"
 
 enum {
 	FIRST_CHUNK_LOG2 = 5,
@@ -206,16 +207,24 @@ void pk_incarnation_next(void)
 	pk_store_release(incarnation, ++forks << 22 | ((uint32_t)pid & 0x3fffff));
 }
 
+/* The bays are about to go. Who was counted in one is counted by the entry; who was
+ * counted in the lock meanwhile, there. */
+static void keep_reads(struct pk_reads *reads)
+{
+	for (unsigned n = 0; n < PK_RECORD_READS; n++) {
+		uint64_t lock = reads->lock[n] & ~(uint64_t)PK_READ_TAG;
+
+		if (reads->lock[n] == (lock | PK_READ_IN_BAY))
+			reads->lock[n] = lock | (pk_bay_leave_any(reads->socket[n], (void *)lock) ? PK_READ_HERE
+												  : PK_READ_CENTRAL);
+	}
+}
+
 void pk_arena_fork_child(uint32_t kept)
 {
 	known = pk_arena_known();
 	for (uint32_t i = 0; i < known; i++)
-		for (unsigned n = 0; n < PK_RECORD_READS; n++) {
-			uint64_t *entry = &record_at(i)->reads.lock[n];
-
-			if ((*entry & PK_READ_TAG) == PK_READ_IN_BAY)
-				*entry += PK_READ_HERE - PK_READ_IN_BAY;
-		}
+		keep_reads(&record_at(i)->reads);
 	used = first = kept;
 	free_list = 0;
 }

@@ -9,6 +9,8 @@
  *  O2	release of `calls` pairs with the acquire in pk_park_ready(): who has counted
  *	the call sees the object as the caller left it, so it does not sleep on an old
  *	look at the object and a new count.
+ *  O3	release of `lead` pairs with the acquire of who takes it: it sees the users
+ *	whom the caller saw.
  *
  * Lost wake-ups: whoever was called, or would have been asleep to be called, is up and
  * looks again. `lead` tells one of those who are up to see to the rest; it stays set
@@ -35,11 +37,9 @@ int pk_park_sleep(struct pk_bay *bay, uint32_t calls, const struct pk_deadline *
 
 bool pk_park_leave(struct pk_bay *bay, const void *object)
 {
-	bool lead = pk_load_relaxed(&bay->lead) && pk_xchg_acquire(&bay->lead, 0);
-	bool others = pk_bay_users(bay, object) > 1;
+	bool lead = pk_load_relaxed(&bay->lead) && pk_xchg_acquire(&bay->lead, 0); /* O3 */
 
-	pk_bay_leave(bay, object);
-	return lead && others;
+	return pk_bay_leave(bay, object) > 1 && lead;
 }
 
 void pk_park_call_others(struct pk_bay *bay)
@@ -55,8 +55,8 @@ int pk_park_call(const void *object)
 	pk_fence(); /* O1 */
 	for (unsigned s = 0; s < pk_sockets; s++)
 		for (struct pk_bay *bay = NULL; (bay = pk_bay_next(s, object, bay));) {
-			pk_store_relaxed(&bay->lead, 1);
-			pk_add_release(&bay->calls, 1); /* O2 */
+			pk_store_release(&bay->lead, 1); /* O3 */
+			pk_add_release(&bay->calls, 1);	 /* O2 */
 			woken += pk_futex_wake(&bay->calls, 1);
 		}
 	return woken;

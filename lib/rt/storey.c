@@ -90,12 +90,20 @@ struct pk_bay *pk_bay_enter(unsigned socket, const void *object)
 	return NULL;
 }
 
-bool pk_bay_leave(struct pk_bay *bay, const void *object)
+unsigned pk_bay_leave(struct pk_bay *bay, const void *object)
 {
 	uint64_t key = pk_load_relaxed(&bay->key);
 
 	while (is_of(key, object))
 		if (pk_cas_acq_rel(&bay->key, &key, (key & USERS_MASK) == 1 ? 0 : key - 1))
+			return key & USERS_MASK;
+	return 0;
+}
+
+bool pk_bay_leave_any(unsigned socket, const void *object)
+{
+	for (struct pk_bay *bay = NULL; (bay = pk_bay_next(socket, object, bay));)
+		if (pk_bay_leave(bay, object))
 			return true;
 	return false;
 }
@@ -116,7 +124,7 @@ struct pk_bay *pk_bay_next(unsigned socket, const void *object, struct pk_bay *l
 
 unsigned pk_bay_users(struct pk_bay *bay, const void *object)
 {
-	uint64_t key = pk_load_relaxed(&bay->key);
+	uint64_t key = pk_load_acquire(&bay->key);
 
 	return is_of(key, object) ? key & USERS_MASK : 0;
 }

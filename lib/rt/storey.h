@@ -45,16 +45,19 @@ _Static_assert(sizeof(struct pk_bay) == PK_CACHE_LINE, "a bay is one cache line"
  * is seen by who sets it and then looks for users. */
 struct pk_bay *pk_bay_enter(unsigned socket, const void *object);
 
-/* Be a user no more: the last one returns the bay. False, and nothing is done, if
- * the bay has no user of that object (it was closed, or this is a child of fork).
+/* Be a user no more: the last one returns the bay. How many users it had; 0, and nothing
+ * is done, if it has none of that object (it was closed, or this is a child of fork).
  * Release; acquire for the bay's next claimant. */
-bool pk_bay_leave(struct pk_bay *bay, const void *object);
+unsigned pk_bay_leave(struct pk_bay *bay, const void *object);
+
+/* The same for any of the object's users on that socket; false if there is none. */
+bool pk_bay_leave_any(unsigned socket, const void *object);
 
 /* The object's bays on that socket, one after the other: the first for `last` null,
  * null after the last one. */
 struct pk_bay *pk_bay_next(unsigned socket, const void *object, struct pk_bay *last);
 
-/* How many users of that object the bay has. */
+/* How many users of that object the bay has. Acquire: what those who left did. */
 unsigned pk_bay_users(struct pk_bay *bay, const void *object);
 
 /* Take all users out at once and return the bay; false if there are not just so many.

@@ -149,6 +149,95 @@ START_TEST(readers_among_writers)
 }
 END_TEST
 
+/* Two writers that hold the lock for longer than anybody's patience, one always waiting: who sleeps meanwhile has to be
+ * told of each unlock, or it is passed for ever. */
+enum { SLOW_HOLD_US = 10000 };
+
+static struct {
+	pthread_rwlock_t l;
+	atomic_int in;
+	int readers;
+} slow;
+
+static void slow_body(int index, void *arg)
+{
+	uint64_t end = now_ns() + BOUND_NS;
+
+	(void)arg;
+	if (index >= 2) {
+		sleep_us(5 * SLOW_HOLD_US);
+		MUST(pthread_rwlock_rdlock(&slow.l));
+		atomic_fetch_add(&slow.in, 1);
+		MUST(pthread_rwlock_unlock(&slow.l));
+		return;
+	}
+	sleep_us(index * SLOW_HOLD_US / 2);
+	while (atomic_load(&slow.in) < slow.readers) {
+		MUST(pthread_rwlock_wrlock(&slow.l));
+		sleep_us(SLOW_HOLD_US);
+		MUST(pthread_rwlock_unlock(&slow.l));
+		if (now_ns() > end) {
+			complain("%d of %d readers in", atomic_load(&slow.in), slow.readers);
+			return;
+		}
+	}
+}
+
+START_TEST(readers_among_slow_writers)
+{
+	rwlock_make(&slow.l, DEFAULT);
+	slow.readers = 4;
+	team_run(2 + slow.readers, slow_body, NULL);
+	assert_no_complaint();
+	assert_free(&slow.l);
+}
+END_TEST
+
+/* A task that holds the lock for reading waits for its helpers, who read, too, while a writer waits: glibc lets them in
+ * at once, and none may be left behind the writer. Helpers come in crowds, so that some come when it is closed again.
+ */
+static struct {
+	pthread_rwlock_t l;
+	atomic_int in;
+	int helpers;
+} task;
+
+static void task_body(int index, void *arg)
+{
+	uint64_t end = now_ns() + 3 * BOUND_NS;
+
+	(void)arg;
+	if (index == 1) {
+		sleep_us(5000);
+		MUST(pthread_rwlock_wrlock(&task.l));
+	} else {
+		if (index > 1)
+			sleep_us(20000);
+		MUST(pthread_rwlock_rdlock(&task.l));
+	}
+	atomic_fetch_add(&task.in, index > 1);
+	while (index == 0 && atomic_load(&task.in) < task.helpers) {
+		sleep_us(1000);
+		if (now_ns() > end) {
+			complain("%d of %d helpers in", atomic_load(&task.in), task.helpers);
+			break;
+		}
+	}
+	MUST(pthread_rwlock_unlock(&task.l));
+}
+
+START_TEST(helpers_of_a_reader)
+{
+	static const int crowds[] = {4, 16, 64};
+
+	rwlock_make(&task.l, DEFAULT);
+	task.helpers = crowds[_i];
+	team_run(2 + task.helpers, task_body, NULL);
+	assert_no_complaint();
+	assert_free(&task.l);
+}
+END_TEST
+
 /* ---- many sleepers ---- */
 
 enum { CROWD = 200 };
@@ -573,6 +662,8 @@ int main(void)
 
 	SUITE_CASE_OF(s, writer_among_readers, 60, KINDS_OF_RWLOCK * MANNERS);
 	SUITE_CASE(s, readers_among_writers, 60);
+	SUITE_CASE(s, readers_among_slow_writers, 60);
+	SUITE_CASE_OF(s, helpers_of_a_reader, 60, 3);
 	SUITE_CASE_OF(s, sleeping_readers_meet, 60, KINDS_OF_RWLOCK);
 	SUITE_CASE_OF(s, sleeping_crowd_wakes, 60, KINDS_OF_RWLOCK);
 	SUITE_CASE_OF(s, rounds_of_short_stays, 60, KINDS_OF_RWLOCK);
