@@ -308,6 +308,38 @@ START_TEST(forked)
 }
 END_TEST
 
+static void *read_once(void *arg)
+{
+	return (void *)(intptr_t)(pk_rwlock_rdlock(&lock[0]) || pk_rwlock_unlock(&lock[0])) + (intptr_t)arg;
+}
+
+/* A reader that has been counted back in is counted once in the child, though others are counted apart by then. */
+START_TEST(forked_after_recall)
+{
+	pid_t child;
+	int status;
+
+	setup(modes[1 + _i], "2x4");
+	spread(0);
+	ck_assert_int_eq(pk_rwlock_rdlock(&lock[0]), 0);
+	ck_assert_int_eq((int)(intptr_t)in_thread(try_to_write), EBUSY);
+	usleep(10000); /* until they may be counted apart again */
+	ck_assert_ptr_null(in_thread(read_once));
+	ck_assert(has(0, PK_RW_SPREAD));
+	ck_assert_uint_eq(readers(0), 1);
+	child = fork();
+	ck_assert_int_ge(child, 0);
+	if (child == 0) {
+		alarm(20);
+		_exit(readers(0) != 1 || pk_rwlock_unlock(&lock[0]) || readers(0) || in_thread(try_to_write));
+	}
+	ck_assert_int_eq(waitpid(child, &status, 0), child);
+	ck_assert_int_eq(status, 0);
+	ck_assert_int_eq(pk_rwlock_unlock(&lock[0]), 0);
+	ck_assert_uint_eq(readers(0), 0);
+}
+END_TEST
+
 /* A crowd of readers and some writers, while the machine is remapped all the time. */
 static atomic_bool over;
 static unsigned long data[2];
@@ -367,4 +399,4 @@ START_TEST(remapped_all_the_time)
 END_TEST
 
 UNIT("rwlock", {places, MODES}, {heat, 1}, {recalled, 2}, {many_at_once, 2}, {migrated, 1}, {by_another, 2},
-     {closed, MODES}, {left_over, 2}, {forked, MODES}, {remapped_all_the_time, MODES})
+     {closed, MODES}, {left_over, 2}, {forked, MODES}, {forked_after_recall, 2}, {remapped_all_the_time, MODES})
