@@ -290,9 +290,10 @@ static void yard_run(int kind, enum way way, bool signals)
 	team_join(t);
 	assert_no_complaint();
 	ck_assert_int_eq(atomic_load(&yard.freed), yard.made);
-	if (way == COUNTED)
+	/* Little happens in little time. */
+	if (way == COUNTED && suite_scale(100) >= 100)
 		ck_assert_int_gt(atomic_load(&yard.contended), yard.made / 50);
-	if (way == DEADLINES)
+	if (way == DEADLINES && suite_scale(100) >= 100)
 		ck_assert_int_gt(atomic_load(&yard.timeouts), yard.made / 50);
 	say("rwlock-lifetime: kind %d, way %d: %ld locks freed, %ld of them contended, %ld timeouts", kind, way,
 	    atomic_load(&yard.freed), atomic_load(&yard.contended), atomic_load(&yard.timeouts));

@@ -414,7 +414,8 @@ START_TEST(rounds_of_short_stays)
 
 	rounds_run(&r, _i, 10, 900, short_stay_body);
 	ck_assert_int_gt(atomic_load(&r.in), 0);
-	ck_assert_int_gt(atomic_load(&r.late), 0);
+	if (suite_scale(100) >= 100) /* little happens in little time */
+		ck_assert_int_gt(atomic_load(&r.late), 0);
 }
 END_TEST
 
