@@ -46,8 +46,8 @@ enum {
 
 bool pk_readers_eager;
 bool pk_readers_visible;
-static bool in_bays;		    /* in bays */
-static uint32_t heat_wanted = HEAT; /* before that */
+static bool in_bays; /* else visible, or neither */
+static uint32_t heat_wanted = HEAT;
 
 void pk_readers_setup(const char *mode)
 {
@@ -93,7 +93,7 @@ static bool enter_entry(struct pk_rwlock *rw, uint64_t *entry)
 	uint64_t was = pk_load_relaxed(entry);
 
 	if (!is_free(was) || !pk_cas_seq_cst(entry, &was, name_of(rw))) /* O1 */
-		return false;						/* a signal handler was here */
+		return false; /* a signal handler was here */
 	return pk_readers_confirm(rw, entry);
 }
 
