@@ -26,6 +26,19 @@ const char *parkade_policy(void);
  * Returns 0, or ENOENT when there is no such counter. */
 int parkade_stat(const char *name, uint64_t *value);
 
+/* How many sockets (NUMA nodes with CPUs) the process's threads are told apart by,
+ * at least 1: the machine's, or those of PARKADE_TOPOLOGY. */
+unsigned parkade_sockets(void);
+
+/* The socket to which the calling thread counts now, from 0 to parkade_sockets() - 1.
+ * It changes when the thread moves to another one's CPU, and never where
+ * PARKADE_TOPOLOGY ends in @thread.
+ *
+ * It cannot fail. 0 also stands for a socket that is not known: the CPU is none of
+ * the topology, or a thread is not placed yet or no more (in the destructors of its
+ * data, or without memory for it). */
+unsigned parkade_socket(void);
+
 #ifdef __cplusplus
 }
 #endif

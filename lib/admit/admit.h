@@ -8,7 +8,8 @@
  *
  *	enter	returns when w is the head, or when it never will be
  *	tend	called by the head now and then while it waits for the word: work
- *		that is better done now than while the lock is held
+ *		that is better done now than while the lock is held. Returns how many
+ *		rounds of its spin budget it has spent there
  *	leave	called by the head once it has the word, or gives up: somebody
  *		else becomes the head, or the queue is empty
  *	splice	puts sleepers into the queue for their threads: those whom a
@@ -17,11 +18,18 @@
  *	settle	is enter for a thread whose node was spliced, once it is awake. It
  *		may have been woken before its turn, and then takes the word out of
  *		turn if `steal` can
+ *	give_up	w, which waits and is not the head, gives its place up, or the headship
+ *		that it gets at that moment. Its enter, if it goes on (a signal handler
+ *		has intervened), returns PK_ORPHANED. Null: pk_waiter_abandon() does that
  *
  * Lifetime: the queue's memory exists while a thread is inside enter, tend or
  * leave; leave is called before the thread lets the word go, so that nobody
  * touches the lock after its release. A policy calls nothing but lib/rt: no
- * pthread type, no environment, no system call of its own. */
+ * pthread type, no environment, no system call of its own.
+ *
+ * The policy may change while threads queue. A node stays with the policy by which it
+ * has entered; a queue that another policy has left waiters in is not joined (tail.h,
+ * aux.h). */
 #ifndef PK_ADMIT_H
 #define PK_ADMIT_H
 
@@ -33,22 +41,14 @@ enum pk_entered {
 	PK_IS_HEAD,
 	PK_TIMED_OUT, /* the deadline passed; w is no longer the caller's */
 	PK_STOLEN,    /* steal was successful; w is still the caller's, and may be the head */
+	PK_OUT,	      /* w would have to sleep and is not one that stays: it is no
+		       * longer the caller's, who sleeps elsewhere and comes back */
 	PK_ORPHANED,  /* w has no place any more (fork, a signal handler that
-		       * had to wait), and is no longer the caller's */
+		       * had to wait) or never got one, and is no longer the caller's */
 };
 
 /* Take the word of q's lock without being the head, if it is to be had soon. */
 typedef bool pk_steal(struct pk_queue *q);
-
-struct pk_admit_ops {
-	enum pk_entered (*enter)(struct pk_queue *q, struct pk_waiter *w, const struct pk_deadline *deadline);
-	void (*tend)(struct pk_queue *q, struct pk_waiter *w, const int *word);
-	void (*leave)(struct pk_queue *q, struct pk_waiter *w, int *held);
-	/* A chain linked by `next`, of nodes that are CLAIMED and of no queue, by the
-	 * holder of the lock. `held`: its word. */
-	void (*splice)(struct pk_queue *q, struct pk_waiter *first, struct pk_waiter *last, int *held);
-	enum pk_entered (*settle)(struct pk_queue *q, struct pk_waiter *w, pk_steal *steal);
-};
 
 /* The policies of policy.def. */
 enum pk_policy {
@@ -58,11 +58,29 @@ enum pk_policy {
 	PK_POLICIES
 };
 
+struct pk_admit_ops {
+	uint8_t policy;
+	/* Timed waiters may queue: to give up costs no more than their own node, for a
+	 * while. If not they wait on the word. */
+	bool abortable;
+	enum pk_entered (*enter)(struct pk_queue *q, struct pk_waiter *w, const struct pk_deadline *deadline);
+	unsigned (*tend)(struct pk_queue *q, struct pk_waiter *w, const int *word);
+	void (*leave)(struct pk_queue *q, struct pk_waiter *w, int *held);
+	/* A chain linked by `next`, of nodes that are CLAIMED and of no queue, by the
+	 * holder of the lock. `held`: its word. */
+	void (*splice)(struct pk_queue *q, struct pk_waiter *first, struct pk_waiter *last, int *held);
+	enum pk_entered (*settle)(struct pk_queue *q, struct pk_waiter *w, pk_steal *steal);
+	void (*give_up)(struct pk_queue *q, struct pk_waiter *w);
+};
+
 /* The policy in force; null: no queue, everybody waits on the word. Set by the
  * constructor: until then threads wait on the word. */
 extern const struct pk_admit_ops *pk_admit;
 
 /* Put the policy of that name in force. */
 enum pk_policy pk_policy_select(const char *name);
+
+/* The operations of a policy; null if it has no queue. */
+const struct pk_admit_ops *pk_policy_ops(unsigned policy);
 
 #endif

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* SPDX-FileCopyrightText: 2026 The parkade authors */
-/* The linked queue: an MCS list of waiters, joined at the tail by one exchange.
- * The policies that keep one list (mcs, shfl) are built from these functions.
+/* The linked queue: an MCS list of waiters, joined at the tail by one exchange
+ * (tail.h). The policies that keep a list (mcs, shfl, cna, mcscr) are built from these
+ * functions.
  *
  * Paper: the queue of ShflLock, SOSP'19 section 4.2.1 and figure 4 (which is
  *	that of Mellor-Crummey and Scott, TOCS 1991), with parking as in section
@@ -45,10 +46,13 @@
  * headship is never lost. An ABANDONED node stays linked until it is passed by
  * pass() or reap(), which free it. Its thread takes another node meanwhile.
  *
- * State of `next`
- *	null -> successor	by the successor, once
- *	null -> LEFT		by pass(), once
- *	successor -> another	by the head (reap) or the one shuffler
+ * State of `next`, beside that of tail.h
+ *	successor -> another	by the head (reap, or setting aside), or the one shuffler
+ *
+ * *Those set aside* (cna, mcscr) are a second list, which the head carries along: it
+ * begins at `aside` of the head, and the `hint` of its first node is its last one. Its
+ * nodes are in no other way different from the others. When the queue proper is empty,
+ * that list becomes the queue, or, if somebody is just joining, a queue beside it.
  *
  * Invariants
  *  I1	A node that the tail names is not freed: it is freed only after the tail
@@ -57,12 +61,11 @@
  *	behind it; there is one shuffler (shfl.c).
  *
  * Ledger
- *  O1	tail: the exchange in enter() releases the node's initialisation to its
- *	successor's exchange, which acquires it.
+ *  O1	tail: see tail.h.
  *  O2	next: release by the successor's link (or by who reorders), acquire by
  *	who follows it: the node's constant fields are read after it.
  *  O3	status: release in crown(), acquire in wait(): what the leaver and all
- *	shufflers before it did to the list is seen by the new head.
+ *	shufflers before it did to the lists is seen by the new head.
  *  O4	status: release in pk_waiter_abandon(), acquire in crown() and reap(): the waiter's
  *	last use of the node comes before it is freed.
  * What the lock protects needs none of these: the word orders critical sections.
@@ -76,14 +79,11 @@
 
 #include <stdbool.h>
 
-#include "admit/admit.h"
+#include "admit/aux.h"
+#include "admit/tail.h"
 #include "base/await.h"
 #include "rt/spin.h"
 #include "rt/thread.h"
-
-/* In `next`: the node has left, and its successor, who has not linked yet, is
- * the head. */
-#define PK_LEFT ((struct pk_waiter *)1)
 
 /* What a waiter does each round besides looking at its status. */
 typedef void pk_list_poll(struct pk_queue *q, struct pk_waiter *w);
@@ -103,13 +103,26 @@ PK_INLINE void pk_list_rouse(struct pk_waiter *by, struct pk_waiter *n)
 	}
 }
 
-/* The successor of the head w, or null; abandoned ones are taken out first. */
-PK_INLINE struct pk_waiter *pk_list_reap(struct pk_waiter *w)
+/* Who is linked behind w, or null. */
+PK_INLINE struct pk_waiter *pk_list_next(const struct pk_waiter *w)
 {
 	struct pk_waiter *n = pk_load_acquire(&w->next); /* O2 */
 
-	while (n && pk_state(pk_load_acquire(&n->status)) == PK_ABANDONED) { /* O4 */
-		struct pk_waiter *after = pk_load_acquire(&n->next);	     /* O2 */
+	return n == PK_LEFT || n == PK_END ? NULL : n;
+}
+
+PK_INLINE bool pk_list_gone(const struct pk_waiter *w)
+{
+	return pk_state(pk_load_acquire(&w->status)) == PK_ABANDONED; /* O4 */
+}
+
+/* The successor of the head w, or null; abandoned ones are taken out first. */
+PK_INLINE struct pk_waiter *pk_list_reap(struct pk_waiter *w)
+{
+	struct pk_waiter *n = pk_list_next(w);
+
+	while (n && pk_list_gone(n)) {
+		struct pk_waiter *after = pk_list_next(n);
 
 		if (!after)
 			return NULL;		   /* the tail: somebody may be joining it */
@@ -163,11 +176,22 @@ PK_INLINE enum pk_entered pk_list_wait(struct pk_queue *q, struct pk_waiter *w, 
 				pk_spin_end(w);
 				budget = pk_spin_begin(w);
 			}
-		} else if (pk_spent(&budget) && !pk_list_park(w, status, deadline) && pk_waiter_abandon(w)) {
+		} else if (pk_spent(&budget) && !(w->stays && pk_list_park(w, status, deadline)) &&
+			   pk_waiter_abandon(w)) {
+			pk_spin_end(w);
+			if (!w->stays)
+				return PK_OUT;
 			pk_count(w, PK_STAT_timedout);
 			return PK_TIMED_OUT;
 		}
 	}
+}
+
+/* n comes after w, which leaves: those set aside are its to carry. */
+PK_INLINE void pk_list_inherit(struct pk_waiter *n, const struct pk_waiter *w)
+{
+	n->aside = w->aside;
+	n->batch = w->aside ? w->batch : n->batch;
 }
 
 PK_INLINE enum pk_entered pk_list_enter(struct pk_queue *q, struct pk_waiter *w, const struct pk_deadline *deadline,
@@ -175,17 +199,15 @@ PK_INLINE enum pk_entered pk_list_enter(struct pk_queue *q, struct pk_waiter *w,
 {
 	struct pk_waiter *prev, *seen = NULL;
 
-	w->hint = NULL;
+	w->hint = w->aside = NULL;
 	w->batch = 0;
 	w->slept = false;
 	pk_store_relaxed(&w->shuffler, 0);
 	pk_store_relaxed(&w->next, NULL);
 	pk_store_relaxed(&w->status, pk_in_state(pk_load_relaxed(&w->status) + PK_STATE_MASK + 1, PK_WAITING));
 	w->queue = q;
-	prev = pk_waiter_named(pk_xchg_acq_rel(&q->tail, pk_waiter_name(w))); /* O1 */
-	/* Nobody, a ghost, or what the tail of the lock named that this one is a
-	 * copy of: a node of another queue, or this one in an earlier use. */
-	if (prev && prev != w && prev->queue == q) {
+	prev = pk_tail_join(q, w);
+	if (prev) {
 		if (pk_cas_acq_rel(&prev->next, &seen, w)) /* O2 */
 			return pk_list_wait(q, w, deadline, poll);
 		pk_waiter_free(prev); /* LEFT: D1 */
@@ -193,21 +215,6 @@ PK_INLINE enum pk_entered pk_list_enter(struct pk_queue *q, struct pk_waiter *w,
 	/* relaxed: nobody but our own signal handlers looks at a head's status */
 	pk_store_relaxed(&w->status, pk_in_state(pk_load_relaxed(&w->status), PK_HEAD));
 	return PK_IS_HEAD;
-}
-
-/* Whether w, whose `next` was null, has no successor to make the head: the queue
- * is empty now, or the one who is joining finds out (D1). w is gone then. */
-PK_INLINE bool pk_list_last(struct pk_queue *q, struct pk_waiter *w)
-{
-	uint64_t tail = pk_waiter_name(w);
-	struct pk_waiter *seen = NULL;
-
-	/* release: who queues next starts after us (O1) */
-	if (pk_load_relaxed(&q->tail) == tail && pk_cas_release(&q->tail, &tail, 0)) {
-		pk_waiter_free(w);
-		return true;
-	}
-	return pk_cas_acq_rel(&w->next, &seen, PK_LEFT); /* O2 */
 }
 
 /* Move n, asleep, to the word that we hold (D4). False if it has to be woken.
@@ -241,19 +248,42 @@ PK_INLINE bool pk_list_crown(struct pk_waiter *n, uint32_t *was)
 	return true;
 }
 
-/* The waiter behind w, which w is taken out before; null if there is none. w is
- * freed, or will be (D1). */
+/* The waiter behind w, which w is taken out before; null if there is none, or it is
+ * just joining. w is freed, or will be (D1). */
 PK_INLINE struct pk_waiter *pk_list_unlink(struct pk_queue *q, struct pk_waiter *w)
 {
 	struct pk_waiter *n = pk_load_acquire(&w->next); /* O2 */
+	struct pk_waiter *first = w->aside;
+	bool cut = !n && pk_tail_cut(q, w, first ? first->hint : NULL);
+	/* If not, n is who has come. If so, w is not ours any more. */
+	bool left = !n && !cut && pk_cas_acq_rel(&w->next, &n, PK_LEFT); /* O2 */
 
-	if (!n) {
-		if (pk_list_last(q, w))
-			return NULL;
-		n = pk_load_acquire(&w->next); /* O2 */
+	if (n && n != PK_END) {
+		pk_list_inherit(n, w);
+		first = n;
+	} else if (first) {
+		/* A queue of their own: who is joining may be of another policy. */
+		if (!cut)
+			pk_store_relaxed(&first->hint->next, PK_END); /* relaxed: crown() publishes it */
+		first->hint = NULL;				      /* it was the last one, or the eldest */
 	}
-	pk_waiter_free(w);
-	return n;
+	if (!left)
+		pk_waiter_free(w);
+	return first;
+}
+
+/* n, whose status was `was`, has been made the head. `held`: the lock's word, if the
+ * caller has got it. `by`: who counts it, or null. */
+PK_INLINE void pk_list_wake(struct pk_waiter *n, uint32_t was, int *held, struct pk_record *by)
+{
+	if (pk_state(was) != PK_PARKED)
+		return;
+	if (held && pk_list_move(n, pk_in_state(was, PK_HEAD), held)) {
+		pk_count_in(by, PK_STAT_moved);
+	} else {
+		pk_futex_wake(&n->status, 1);
+		pk_count_in(by, PK_STAT_woken);
+	}
 }
 
 /* Make n, or the first live waiter behind it, the head. `held`: the lock's word, if
@@ -267,14 +297,7 @@ PK_INLINE void pk_list_promote(struct pk_queue *q, struct pk_waiter *n, int *hel
 		if (!n)
 			return;
 	}
-	if (pk_state(was) != PK_PARKED)
-		return;
-	if (held && pk_list_move(n, pk_in_state(was, PK_HEAD), held)) {
-		pk_count_in(by, PK_STAT_moved);
-	} else {
-		pk_futex_wake(&n->status, 1);
-		pk_count_in(by, PK_STAT_woken);
-	}
+	pk_list_wake(n, was, held, by);
 }
 
 /* The head w leaves: make the next live waiter the head. `held`: the lock's word,
@@ -292,7 +315,8 @@ PK_INLINE void pk_list_pass(struct pk_queue *q, struct pk_waiter *w, int *held)
  * then each is in the state that it would be in had it joined and parked by itself.
  * From then on a rouser may find it, even one that was on its way to an earlier use of
  * the node, and have it steal the word and leave: only that we hold it keeps it here. */
-PK_INLINE void pk_list_splice(struct pk_queue *q, struct pk_waiter *first, struct pk_waiter *last, int *held)
+PK_INLINE void pk_list_splice(struct pk_queue *q, struct pk_waiter *first, struct pk_waiter *last, int *held,
+			      enum pk_policy policy)
 {
 	uint64_t tail = pk_load_relaxed(&q->tail);
 	struct pk_waiter *prev, *seen = NULL;
@@ -300,16 +324,18 @@ PK_INLINE void pk_list_splice(struct pk_queue *q, struct pk_waiter *first, struc
 	for (struct pk_waiter *w = first; w; w = pk_load_relaxed(&w->next)) {
 		uint32_t claimed = pk_load_relaxed(&w->status);
 
-		/* Strangers, as in enter(), are found out below, but for these. */
-		if (pk_unlikely(pk_waiter_name(w) == tail))
+		/* Strangers are found out by join(), but for these. */
+		if (pk_unlikely(pk_waiter_named(tail) == w))
 			pk_cas_relaxed(&q->tail, &tail, 0);
+		w->policy = policy;
+		w->aside = NULL;
 		w->queue = q;
 		/* release: O3, for who is roused. Fails if it has given up. */
 		if (pk_state(claimed) == PK_CLAIMED)
 			pk_cas_release(&w->status, &claimed, pk_in_state(claimed, PK_PARKED));
 	}
-	prev = pk_waiter_named(pk_xchg_acq_rel(&q->tail, pk_waiter_name(last))); /* O1 */
-	if (prev && prev->queue == q) {
+	prev = pk_tail_join(q, last);
+	if (prev) {
 		if (pk_cas_acq_rel(&prev->next, &seen, first)) /* O2 */
 			return;
 		pk_waiter_free(prev); /* LEFT: D1 */
@@ -317,9 +343,9 @@ PK_INLINE void pk_list_splice(struct pk_queue *q, struct pk_waiter *first, struc
 	pk_list_promote(q, first, held, pk_self.record);
 }
 
-/* The window of a queue, in `aux`: how many sleepers behind a waiter that has woken
- * are woken ahead of their turn (D11). In the bits above is counted how often that was
- * none. A hint, so races do not matter. */
+/* The window of a queue, in the hints of `aux`: how many sleepers behind a waiter that
+ * has woken are woken ahead of their turn (D11). In the bits above is counted how often
+ * that was none. */
 enum {
 	PK_LIST_WINDOW = 255, /* the bits */
 	PK_LIST_WINDOW_MAX = 8,
@@ -328,15 +354,17 @@ enum {
 
 PK_INLINE void pk_list_widen(struct pk_queue *q)
 {
-	uint64_t aux = pk_load_relaxed(&q->aux);
+	uint16_t hint = pk_aux_hint(q, PK_HINT_WINDOW);
 
-	if ((aux & PK_LIST_WINDOW) < PK_LIST_WINDOW_MAX)
-		pk_store_relaxed(&q->aux, aux + 1);
+	if ((hint & PK_LIST_WINDOW) < PK_LIST_WINDOW_MAX)
+		pk_aux_set_hint(q, PK_HINT_WINDOW, hint + 1);
 }
 
 PK_INLINE void pk_list_narrow(struct pk_queue *q)
 {
-	pk_store_relaxed(&q->aux, (pk_load_relaxed(&q->aux) & PK_LIST_WINDOW) / 2 + PK_LIST_WINDOW + 1);
+	uint16_t hint = pk_aux_hint(q, PK_HINT_WINDOW);
+
+	pk_aux_set_hint(q, PK_HINT_WINDOW, (hint & PK_LIST_WINDOW) / 2 + PK_LIST_WINDOW + 1);
 }
 
 /* Wake the window behind w. w need not be the head, so those behind it may be moved,
@@ -344,18 +372,18 @@ PK_INLINE void pk_list_narrow(struct pk_queue *q)
  * nobody. */
 PK_INLINE void pk_list_wake_ahead(struct pk_queue *q, struct pk_waiter *w)
 {
-	uint64_t aux = pk_load_relaxed(&q->aux);
-	unsigned n = aux & PK_LIST_WINDOW;
+	uint16_t hint = pk_aux_hint(q, PK_HINT_WINDOW);
+	unsigned n = hint & PK_LIST_WINDOW;
 
 	if (!n) {
-		n = (aux / (PK_LIST_WINDOW + 1)) % PK_LIST_PROBE == 0;
-		pk_store_relaxed(&q->aux, aux + PK_LIST_WINDOW + 1);
+		n = (hint / (PK_LIST_WINDOW + 1)) % PK_LIST_PROBE == 0;
+		pk_aux_set_hint(q, PK_HINT_WINDOW, hint + PK_LIST_WINDOW + 1);
 	}
 	for (struct pk_waiter *x = w; n; n--) {
 		uint32_t seen;
 
-		x = pk_load_acquire(&x->next); /* O2 */
-		if (!x || x == PK_LEFT)
+		x = pk_list_next(x);
+		if (!x)
 			break;
 		seen = pk_load_relaxed(&x->status);
 		if (pk_state(seen) == PK_PARKED && pk_cas_relaxed(&x->status, &seen, pk_in_state(seen, PK_SPINNING))) {

@@ -12,7 +12,7 @@ static enum pk_entered enter(struct pk_queue *q, struct pk_waiter *w, const stru
 	return pk_list_enter(q, w, deadline, NULL);
 }
 
-static void tend(struct pk_queue *q, struct pk_waiter *w, const int *word)
+static unsigned tend(struct pk_queue *q, struct pk_waiter *w, const int *word)
 {
 	struct pk_waiter *n = pk_list_reap(w);
 
@@ -20,6 +20,7 @@ static void tend(struct pk_queue *q, struct pk_waiter *w, const int *word)
 	(void)word;
 	if (n)
 		pk_list_rouse(w, n);
+	return 0;
 }
 
 static void leave(struct pk_queue *q, struct pk_waiter *w, int *held)
@@ -29,7 +30,7 @@ static void leave(struct pk_queue *q, struct pk_waiter *w, int *held)
 
 static void splice(struct pk_queue *q, struct pk_waiter *first, struct pk_waiter *last, int *held)
 {
-	pk_list_splice(q, first, last, held);
+	pk_list_splice(q, first, last, held, PK_POLICY_mcs);
 }
 
 static enum pk_entered settle(struct pk_queue *q, struct pk_waiter *w, pk_steal *steal)
@@ -37,4 +38,4 @@ static enum pk_entered settle(struct pk_queue *q, struct pk_waiter *w, pk_steal 
 	return pk_list_settle(q, w, steal);
 }
 
-const struct pk_admit_ops pk_mcs = {enter, tend, leave, splice, settle};
+const struct pk_admit_ops pk_mcs = {PK_POLICY_mcs, true, enter, tend, leave, splice, settle, NULL};

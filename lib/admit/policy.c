@@ -6,7 +6,8 @@
 #include "admit/admit.h"
 #include "base/atomic.h"
 
-extern const struct pk_admit_ops pk_shfl, pk_mcs;
+extern const struct pk_admit_ops pk_shfl, pk_mcs, pk_cna, pk_cst, pk_mcscr, pk_clh, pk_hem, pk_hemctr, pk_tkt, pk_ptl,
+	pk_backoff, pk_hbo;
 
 static const struct {
 	const char *name;
@@ -29,4 +30,9 @@ enum pk_policy pk_policy_select(const char *name)
 		p++;
 	pk_store_release(&pk_admit, policies[p].ops);
 	return p;
+}
+
+const struct pk_admit_ops *pk_policy_ops(unsigned policy)
+{
+	return policies[policy].ops;
 }

@@ -26,6 +26,11 @@
  *	the paper's kernel may rouse a whole group, as its scheduler preempts
  *	spinners; user space would run them instead of the lock's holder.
  *  D10	With one socket nothing is reordered; the head still rouses its successor.
+ *  D12	A group ends after 20 ms, too: a hand-over to a thread that sleeps takes up to a
+ *	hundred times as long as those of the paper, and so would PARKADE_BATCH of them.
+ *  D13	A head that comes from its sleep, moved to the word (D4), and finds it free has
+ *	not shuffled. It does so when it leaves, in the critical section, which is no
+ *	longer for that than for its wake-up.
  *
  * State of the role: `shuffler` of one node in the queue is 1, or of none.
  *	0 -> 1	by the shuffler, of the last of its group (itself, maybe)
@@ -39,7 +44,7 @@
  *	its node's own thread unlinks there (shuffle here, reap in list.h).
  *  I5	A group is contiguous, so a waiter of another socket is overtaken only by
  *	the rest of the groups that lead before it: PARKADE_BATCH waiters each, and
- *	there is no more than one such group for each waiter before it.
+ *	or 20 ms each, and there is no more than one such group for each waiter before it.
  *
  * Ledger
  *  O5	shuffler: release when the role is passed, acquire when it is taken: the
@@ -49,29 +54,46 @@
  * Progress: a walk ends at the tail, at the batch bound, or when the word is
  *	free (head) or headship has come (others). */
 #include "admit/list.h"
+#include "rt/clock.h"
 #include "rt/config.h"
 #include "rt/topology.h"
 
+enum { GROUP_MS = 20 };
+
+/* When the group has begun is a hint in the queue: lost or another's, it makes a group
+ * shorter or longer. */
+static uint16_t now_ms(void)
+{
+	return (uint16_t)(pk_clock_us() / 1000);
+}
+
+static bool is_over(const struct pk_queue *q)
+{
+	return (uint16_t)(now_ms() - pk_aux_hint(q, PK_HINT_SINCE)) > GROUP_MS;
+}
+
 /* The shuffler s walks the queue. `word`: the lock's, if s is the head. */
-static void shuffle(struct pk_waiter *s, const int *word)
+static void shuffle(struct pk_queue *q, struct pk_waiter *s, const int *word)
 {
 	struct pk_waiter *last = s; /* the end of the group */
 	struct pk_waiter *prev = s->hint ? s->hint : s;
 	struct pk_waiter *cur;
 	uint32_t batch = s->batch ? s->batch : 1;
 
+	if (!s->batch)
+		pk_aux_set_hint(q, PK_HINT_SINCE, now_ms());
 	s->batch = batch;
 	s->hint = NULL;
 	pk_store_relaxed(&s->shuffler, 0);
-	if (batch >= (uint32_t)pk_config.batch)
+	if (batch >= (uint32_t)pk_config.batch || is_over(q))
 		return;
-	while ((cur = pk_load_acquire(&prev->next))) {		      /* O2 */
-		struct pk_waiter *next = pk_load_acquire(&cur->next); /* O2 */
+	while ((cur = pk_list_next(prev))) {
+		struct pk_waiter *next = pk_list_next(cur);
 
 		if (!next)
 			break; /* D5: somebody may be joining behind it */
-		if (pk_state(pk_load_acquire(&cur->status)) == PK_ABANDONED) { /* O4 */
-			pk_store_release(&prev->next, next);		       /* O2 */
+		if (pk_list_gone(cur)) {
+			pk_store_release(&prev->next, next); /* O2 */
 			pk_waiter_free(cur);
 			continue;
 		}
@@ -101,9 +123,15 @@ static void shuffle(struct pk_waiter *s, const int *word)
 
 static void poll_role(struct pk_queue *q, struct pk_waiter *w)
 {
-	(void)q;
 	if (pk_load_acquire(&w->shuffler)) /* O5 */
-		shuffle(w, NULL);
+		shuffle(q, w, NULL);
+}
+
+/* Whether the head w is to shuffle. */
+static bool has_role(struct pk_waiter *w)
+{
+	return pk_sockets > 1 &&			     /* D10 */
+	       (!w->batch || pk_load_acquire(&w->shuffler)); /* O5 */
 }
 
 static enum pk_entered enter(struct pk_queue *q, struct pk_waiter *w, const struct pk_deadline *deadline)
@@ -111,27 +139,28 @@ static enum pk_entered enter(struct pk_queue *q, struct pk_waiter *w, const stru
 	return pk_list_enter(q, w, deadline, pk_sockets > 1 ? poll_role : NULL);
 }
 
-static void tend(struct pk_queue *q, struct pk_waiter *w, const int *word)
+static unsigned tend(struct pk_queue *q, struct pk_waiter *w, const int *word)
 {
 	struct pk_waiter *n = pk_list_reap(w);
 
-	(void)q;
 	if (!n)
-		return;
+		return 0;
 	pk_list_rouse(w, n);
-	if (pk_sockets > 1 &&				  /* D10 */
-	    (!w->batch || pk_load_acquire(&w->shuffler))) /* O5 */
-		shuffle(w, word);
+	if (has_role(w))
+		shuffle(q, w, word);
+	return 0;
 }
 
 static void leave(struct pk_queue *q, struct pk_waiter *w, int *held)
 {
+	if (held && w->slept && has_role(w) && pk_list_reap(w)) /* D13 */
+		shuffle(q, w, held);
 	pk_list_pass(q, w, held);
 }
 
 static void splice(struct pk_queue *q, struct pk_waiter *first, struct pk_waiter *last, int *held)
 {
-	pk_list_splice(q, first, last, held);
+	pk_list_splice(q, first, last, held, PK_POLICY_shfl);
 }
 
 static enum pk_entered settle(struct pk_queue *q, struct pk_waiter *w, pk_steal *steal)
@@ -139,4 +168,4 @@ static enum pk_entered settle(struct pk_queue *q, struct pk_waiter *w, pk_steal 
 	return pk_list_settle(q, w, steal);
 }
 
-const struct pk_admit_ops pk_shfl = {enter, tend, leave, splice, settle};
+const struct pk_admit_ops pk_shfl = {PK_POLICY_shfl, true, enter, tend, leave, splice, settle, NULL};

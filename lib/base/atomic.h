@@ -20,6 +20,8 @@
 
 #define pk_add_relaxed(p, v) __atomic_fetch_add((p), (v), __ATOMIC_RELAXED)
 #define pk_sub_relaxed(p, v) __atomic_fetch_sub((p), (v), __ATOMIC_RELAXED)
+#define pk_sub_acquire(p, v) __atomic_fetch_sub((p), (v), __ATOMIC_ACQUIRE)
+#define pk_add_seq_cst(p, v) __atomic_fetch_add((p), (v), __ATOMIC_SEQ_CST)
 #define pk_add_release(p, v) __atomic_fetch_add((p), (v), __ATOMIC_RELEASE)
 #define pk_sub_release(p, v) __atomic_fetch_sub((p), (v), __ATOMIC_RELEASE)
 #define pk_or_acquire(p, v) __atomic_fetch_or((p), (v), __ATOMIC_ACQUIRE)

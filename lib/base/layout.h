@@ -18,6 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/arch/arch.h"
 #include "base/compiler.h"
 #include "base/queue.h"
 
@@ -52,6 +53,8 @@ struct pk_mutex {
 #define PK_FLAG_QUEUE (PK_KIND_BYTE(7) & 0x4040404040404040u)
 /* A thread that has not queued spins at the word. */
 #define PK_FLAG_SPINNER (PK_KIND_BYTE(7) & 0x2020202020202020u)
+/* Waiters sleep outside of the queue (pthread/lot.c). */
+#define PK_FLAG_LOT (PK_KIND_BYTE(7) & 0x1010101010101010u)
 /* glibc's adaptive spin estimate, written by its code on ADAPTIVE mutexes. */
 #define PK_FLAG_SPINS (PK_KIND_BYTE(4) | PK_KIND_BYTE(5))
 
@@ -154,7 +157,7 @@ struct pk_rwlock {
 #define PK_RW_WRITER PK_RW_IN_READERS(3)
 #define PK_RW_READER PK_RW_IN_READERS(8)
 #define PK_RW_READERS PK_RW_IN_READERS(0x7ffffff8)
-/* Ours. The gate's PK_FLAG_QUEUE and PK_FLAG_SPINNER are elsewhere. */
+/* Ours. The gate's PK_FLAG_QUEUE, PK_FLAG_SPINNER and PK_FLAG_LOT are elsewhere. */
 #define PK_RW_CLOSED PK_RW_IN_FLAGS(0x100)   /* who waits in front goes next */
 #define PK_RW_SLEEPER PK_RW_IN_FLAGS(0x200)  /* who waits in front sleeps */
 #define PK_RW_PARKED PK_RW_IN_FLAGS(0x400)   /* readers sleep */
@@ -173,12 +176,25 @@ PK_ASSERT_SAME_RW(shared, __shared);
 PK_ASSERT_SAME_RW(kind, __flags);
 _Static_assert(sizeof(struct pk_rwlock) <= sizeof(pthread_rwlock_t), "pthread_rwlock_t has no room for a queue");
 _Static_assert(offsetof(struct pk_rwlock, queue) == offsetof(struct pk_gate, queue), "an rwlock begins with a gate");
-_Static_assert(!((PK_FLAG_QUEUE | PK_FLAG_SPINNER) & (PK_RW_IN_READERS(UINT32_MAX) | PK_RW_IN_FLAGS(0xfff1f00))),
+_Static_assert(!((PK_FLAG_QUEUE | PK_FLAG_SPINNER | PK_FLAG_LOT) &
+		 (PK_RW_IN_READERS(UINT32_MAX) | PK_RW_IN_FLAGS(0xfff1f00))),
 	       "the gate's flags are its own");
 
 PK_INLINE struct pk_rwlock *pk_rwlock_of(pthread_rwlock_t *rwlock)
 {
 	return (struct pk_rwlock *)rwlock;
 }
+
+/* A spin lock is 4 bytes, all of them glibc's. On x86 its lock takes 1 off and looks
+ * whether it was 1, so a held one may also be less than PK_SPIN_HELD. */
+#ifdef PK_ARCH_SPIN_DOWN
+#define PK_SPIN_FREE 1
+#define PK_SPIN_HELD 0
+#else
+#define PK_SPIN_FREE 0
+#define PK_SPIN_HELD 1
+#endif
+
+_Static_assert(sizeof(pthread_spinlock_t) == 4, "pthread_spinlock_t is another");
 
 #endif

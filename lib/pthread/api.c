@@ -9,6 +9,8 @@
 #include "base/compiler.h"
 #include "rt/arena.h"
 #include "rt/config.h"
+#include "rt/thread.h"
+#include "rt/topology.h"
 
 #define PUBLIC __attribute__((visibility("default")))
 
@@ -36,4 +38,17 @@ PUBLIC int parkade_stat(const char *name, uint64_t *value)
 			return 0;
 		}
 	return ENOENT;
+}
+
+PUBLIC unsigned parkade_sockets(void)
+{
+	return pk_sockets;
+}
+
+PUBLIC unsigned parkade_socket(void)
+{
+	/* What it counts to when it waits: its record is its place. */
+	struct pk_record *r = pk_thread_record();
+
+	return pk_socket_here(r ? r->index : 0);
 }

@@ -443,6 +443,7 @@ static int wait_listed(struct pk_cond *c, pthread_mutex_t *mutex, struct pk_queu
 	w->socket = (uint16_t)pk_socket_here(r->index);
 	w->slept = true; /* it may be moved to the word */
 	w->queue = &c->waiters;
+	w->policy = PK_POLICY_word; /* none, until it is moved */
 	w->batch = 0;
 	pk_store_relaxed(&w->shuffler, 0);
 	/* release: pthread_cancel reads of the record what was written before */
@@ -577,6 +578,10 @@ int pk_cond_clockwait(pthread_cond_t *cond, pthread_mutex_t *mutex, clockid_t cl
 
 void pk_cond_waiter_gone(struct pk_waiter *w)
 {
+	if (w->policy != PK_POLICY_word) { /* in a lock's queue */
+		pk_turn_gone(w);
+		return;
+	}
 	pk_waiter_abandon(w);
 	switch (pk_state(pk_load_acquire(&w->status))) {
 	case PK_LEAVING:

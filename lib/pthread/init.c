@@ -7,11 +7,13 @@
  * constructor touches nothing that a lock path does not tolerate half done. */
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "admit/admit.h"
 #include "pthread/cond.h"
+#include "pthread/lot.h"
 #include "pthread/readers.h"
 #include "rt/config.h"
 #include "rt/fork.h"
@@ -33,6 +35,7 @@ static __attribute__((constructor)) void setup(void)
 	pk_incarnation_next();
 	pk_fork_setup();
 	pk_readers_setup(pk_config.readers);
+	pk_lot_open = !strcmp(pk_config.parking, "socket");
 	pk_thread_setup(pk_cond_waiter_gone); /* from here on threads get records */
 	if (pk_policy_select(pk_config.policy) == PK_POLICY_glibc)
 		pk_thread_forward();

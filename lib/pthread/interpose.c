@@ -20,6 +20,7 @@
 #include "pthread/mutex.h"
 #include "pthread/nodes.h"
 #include "pthread/rwlock.h"
+#include "pthread/spinlock.h"
 
 #define PK_PUBLIC __attribute__((visibility("default")))
 

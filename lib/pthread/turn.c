@@ -9,9 +9,17 @@
 
 #include <errno.h>
 
+#include "admit/aux.h"
+#include "pthread/lot.h"
+#include "rt/clock.h"
 #include "rt/spin.h"
 #include "rt/thread.h"
 #include "rt/topology.h"
+
+enum {
+	OUT = -1, /* the wait goes on in the lot */
+	LONG_US = 100000,
+};
 
 /* The head has the word, or gave up (null). A flag that makes others queue is its own or
  * stale; with it goes one that a spinner left behind in another process (fork). */
@@ -25,12 +33,23 @@ static void leave(struct pk_gate *gate, const struct pk_admit_ops *ops, struct p
 }
 
 /* The thread's place is given up for it. */
-static void give_up(const struct pk_admit_ops *ops, struct pk_waiter *w)
+static void give_up(struct pk_waiter *w)
 {
-	/* acquire: a spliced node's queue is told with its headship */
-	if (pk_waiter_abandon(w) || pk_state(pk_load_acquire(&w->status)) != PK_HEAD || !w->queue)
+	/* In no queue yet, as of a condition variable, a waiter has no policy. */
+	const struct pk_admit_ops *ops = pk_policy_ops(w->policy);
+	struct pk_queue *q;
+
+	if (ops && ops->give_up && w->queue && !pk_waiter_is_head(w)) {
+		ops->give_up(w->queue, w);
 		return;
-	leave((struct pk_gate *)((char *)w->queue - offsetof(struct pk_gate, queue)), ops, w, NULL);
+	}
+	/* acquire: a spliced node's queue is told with its headship */
+	if (pk_waiter_abandon(w) || pk_state(pk_load_acquire(&w->status)) != PK_HEAD)
+		return;
+	q = w->queue;
+	if (q)
+		leave((struct pk_gate *)((char *)q - offsetof(struct pk_gate, queue)), pk_policy_ops(w->policy), w,
+		      NULL);
 }
 
 /* w is the head of the queue: wait for the word. 0 or ETIMEDOUT. */
@@ -44,7 +63,7 @@ static int wait_as_head(const struct pk_site *at, const struct pk_admit_ops *ops
 	return ret;
 }
 
-/* Wait for the word by way of the queue, with node w. 0 or ETIMEDOUT. */
+/* Wait for the word by way of the queue, with node w. 0, ETIMEDOUT, or OUT. */
 static int wait_queued(const struct pk_site *at, const struct pk_admit_ops *ops, struct pk_waiter *w,
 		       const struct pk_deadline *deadline)
 {
@@ -52,6 +71,8 @@ static int wait_queued(const struct pk_site *at, const struct pk_admit_ops *ops,
 	switch (ops->enter(&at->gate->queue, w, deadline)) {
 	case PK_TIMED_OUT:
 		return ETIMEDOUT;
+	case PK_OUT:
+		return OUT;
 	case PK_IS_HEAD:
 		return wait_as_head(at, ops, w, deadline);
 	default:
@@ -59,16 +80,65 @@ static int wait_queued(const struct pk_site *at, const struct pk_admit_ops *ops,
 	}
 }
 
+/* One attempt by way of the queue; `stays`: to the end. 0, ETIMEDOUT, or OUT. */
+static int wait_once(const struct pk_site *at, const struct pk_admit_ops *ops, struct pk_record *r, unsigned socket,
+		     bool stays, const struct pk_deadline *deadline)
+{
+	struct pk_waiter *w;
+	int ret;
+
+	/* No queue: the head is at the word at once, and can as well be us. */
+	if (pk_queue_busy(&at->gate->queue) && !pk_spin_room(socket)) {
+		if (pk_word_steal(at)) {
+			pk_count_in(r, PK_STAT_stolen);
+			return 0;
+		}
+		if (!stays)
+			return OUT;
+	}
+	w = deadline && (!ops->abortable || pk_waiters_idle(r) < 2) ? NULL : pk_waiter_take(r);
+	if (!w) {
+		pk_count_in(r, PK_STAT_bypassed);
+		return pk_word_wait(at, NULL, NULL, false, deadline);
+	}
+	w->socket = (uint16_t)socket;
+	w->policy = ops->policy;
+	w->stays = stays;
+	w->queue = NULL;
+	pk_store_relaxed(&pk_self.waits, w);
+	ret = wait_queued(at, ops, w, deadline);
+	pk_store_relaxed(&pk_self.waits, NULL);
+	return ret;
+}
+
+/* Wait in the queue while that means to spin, and in the lot while it means to sleep. */
+static PK_COLD void wait_in_lot(const struct pk_site *at, const struct pk_admit_ops *ops, struct pk_record *r,
+				unsigned socket)
+{
+	struct timespec until = {0, 0};
+	bool stays = false;
+
+	while (r && wait_once(at, ops, r, socket, stays, NULL) == OUT) {
+		if (!until.tv_sec)
+			until = pk_clock_after(LONG_US);
+		stays = !pk_lot_park(at->gate, socket, &until);
+		r = pk_thread_record(); /* another one if a handler has forked */
+	}
+	if (!r)
+		pk_word_wait(at, NULL, NULL, false, NULL);
+	pk_lot_check(at->gate, socket);
+}
+
 /* A signal handler has to wait in the middle of its thread's wait. It does not
  * queue, as it may want the very lock, and lets those pass who are behind the
  * sleeper: one of them may hold what it wants. (POSIX forbids such handlers;
  * glibc does not mind them.) */
-static PK_COLD int wait_in_handler(const struct pk_site *at, const struct pk_admit_ops *ops, struct pk_waiter *outer,
+static PK_COLD int wait_in_handler(const struct pk_site *at, struct pk_waiter *outer,
 				   const struct pk_deadline *deadline)
 {
 	/* Only a sleeper's: awake, it may be in the middle of shuffling. */
 	if (pk_load_relaxed(&pk_self.asleep))
-		give_up(ops, outer);
+		give_up(outer);
 	return pk_word_wait(at, NULL, NULL, false, deadline);
 }
 
@@ -77,35 +147,26 @@ PK_NOINLINE int pk_turn_wait(const struct pk_site *at, const struct pk_deadline 
 	const struct pk_admit_ops *ops = pk_load_acquire(&pk_admit);
 	struct pk_record *r = ops ? pk_thread_record() : NULL;
 	unsigned socket;
-	struct pk_waiter *w;
 	int ret;
 
 	if (!r)
 		return pk_word_wait(at, NULL, NULL, false, deadline);
 	if (pk_unlikely(pk_self.waits != NULL))
-		return wait_in_handler(at, ops, pk_self.waits, deadline);
+		return wait_in_handler(at, pk_self.waits, deadline);
 	socket = pk_socket_here(r->index);
-	/* No queue: the head is at the word at once, and can as well be us. */
-	if (pk_load_relaxed(&at->gate->queue.tail) && !pk_spin_room(socket) && pk_word_steal(at)) {
-		pk_count_in(r, PK_STAT_stolen);
+	if (pk_unlikely(pk_lot_open) && !deadline) {
+		wait_in_lot(at, ops, r, socket);
 		return 0;
 	}
-	w = deadline && pk_waiters_idle(r) < 2 ? NULL : pk_waiter_take(r);
-	if (!w) {
-		pk_count_in(r, PK_STAT_bypassed);
-		return pk_word_wait(at, NULL, NULL, false, deadline);
-	}
-	w->socket = (uint16_t)socket;
-	w->queue = NULL;
-	pk_store_relaxed(&pk_self.waits, w);
-	ret = wait_queued(at, ops, w, deadline);
-	pk_store_relaxed(&pk_self.waits, NULL);
+	ret = wait_once(at, ops, r, socket, true, deadline);
+	if (pk_unlikely(pk_lot_open))
+		pk_lot_check(at->gate, socket);
 	return ret;
 }
 
 void pk_turn_settle(const struct pk_site *at, struct pk_waiter *w, pk_steal *steal)
 {
-	const struct pk_admit_ops *ops = pk_load_acquire(&pk_admit);
+	const struct pk_admit_ops *ops = w ? pk_policy_ops(w->policy) : NULL;
 
 	switch (w ? ops->settle(&at->gate->queue, w, steal) : PK_ORPHANED) {
 	case PK_IS_HEAD:
@@ -119,10 +180,12 @@ void pk_turn_settle(const struct pk_site *at, struct pk_waiter *w, pk_steal *ste
 	default:
 		pk_word_wait(at, NULL, NULL, true, NULL);
 	}
+	if (pk_unlikely(pk_lot_open))
+		pk_lot_check(at->gate, pk_self.record ? pk_socket_here(pk_self.record->index) : 0);
 }
 
 void pk_turn_gone(struct pk_waiter *w)
 {
 	pk_spin_end(w);
-	give_up(pk_load_acquire(&pk_admit), w);
+	give_up(w);
 }

@@ -67,9 +67,12 @@ static bool spin(struct turn *t, unsigned budget)
 		if (!seen && pk_cas_acquire(t->at->word, &seen, t->take)) /* O6 */
 			return true;
 		if (t->w && budget % TEND_ROUNDS == 0) {
-			t->ops->tend(&t->at->gate->queue, t->w, t->at->word);
+			unsigned spent = t->ops->tend(&t->at->gate->queue, t->w, t->at->word);
+
 			if (pk_unlikely(budget % CLOCK_ROUNDS == 0 && budget))
 				lose_patience(t);
+			/* The next look is due as soon as for who spends none there. */
+			budget -= spent < budget ? spent / TEND_ROUNDS * TEND_ROUNDS : budget;
 		}
 	} while (!pk_spent(&budget));
 	return false;

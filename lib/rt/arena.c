@@ -32,6 +32,9 @@ enum {
 	CHUNKS = 17, /* 4 million records: Linux has no more threads */
 };
 
+_Static_assert(((uint64_t)FIRST_CHUNK << CHUNKS) * PK_RECORD_NODES <= UINT64_C(1) << PK_NAME_POLICY_SHIFT,
+	       "an id has no room for that many records");
+
 static struct pk_record first_chunk[FIRST_CHUNK];
 static struct pk_record *chunks[CHUNKS] = {first_chunk};
 static uint32_t used;  /* records ever taken, and */
@@ -159,12 +162,12 @@ unsigned pk_waiters_idle(const struct pk_record *r)
 
 uint64_t pk_waiter_name(const struct pk_waiter *w)
 {
-	return (uint64_t)pk_load_relaxed(incarnation) << 32 | w->id;
+	return (uint64_t)pk_load_relaxed(incarnation) << 32 | (uint32_t)w->policy << PK_NAME_POLICY_SHIFT | w->id;
 }
 
 struct pk_waiter *pk_waiter_named(uint64_t name)
 {
-	uint32_t id = (uint32_t)name;
+	uint32_t id = (uint32_t)name & ((1u << PK_NAME_POLICY_SHIFT) - 1);
 
 	if (!id || name >> 32 != pk_load_relaxed(incarnation))
 		return NULL;

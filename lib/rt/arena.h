@@ -9,7 +9,8 @@
  * A node is named by its id: 1 + 4 * (index of its record) + (node in record).
  * Queues hold an id together with the *incarnation* of the process, a number
  * that changes at fork: the child has one thread, and what its inherited queues
- * name are ghosts. A tail of another incarnation counts as no predecessor.
+ * name are ghosts. A tail of another incarnation counts as no predecessor. Beside
+ * the id stands the policy by which the node queues (admit/tail.h).
  *
  * Node ownership (`busy`):
  *	0 -> 1	by the thread that owns the record, when it starts to wait
@@ -34,6 +35,7 @@ enum {
 };
 
 enum { PK_RECORD_NODES = 4 };
+enum { PK_NAME_POLICY_SHIFT = 24 }; /* ids have fewer bits: CHUNKS in arena.c */
 
 /* The state of a waiter, in the low bits of its status; who changes it is in
  * admit/list.h and pthread/cond.c. The bits above count the uses of the node, so
@@ -74,13 +76,18 @@ struct pk_waiter {
 	uint32_t status;
 	uint32_t busy;
 	struct pk_waiter *next; /* written once by the successor, or shuffled */
-	/* The shuffling policies' own (admit/shfl.c). */
+	/* The policies' own. */
 	struct pk_waiter *hint;
 	uint32_t batch;
-	uint32_t shuffler;
+	uint8_t shuffler;
 	/* Constant while the node is in a queue. */
+	uint8_t policy;		/* by which it waits there */
+	bool stays;		/* when it has to sleep, too */
 	struct pk_queue *queue; /* which: a copied lock's tail names strangers */
-	struct pk_queue *home;	/* where a signal moves it to, or null (pthread/cond.c) */
+	union {
+		struct pk_queue *home;	 /* where a signal moves it to, or null (pthread/cond.c) */
+		struct pk_waiter *aside; /* in a queue: the first one of those set aside (admit/list.h) */
+	};
 	uint32_t id;
 	uint16_t socket;
 	bool spins; /* its thread has a place among the spinners */
@@ -175,8 +182,14 @@ PK_INLINE void pk_waiter_free(struct pk_waiter *w)
 	pk_store_release(&w->busy, 0);
 }
 
-/* What a queue's tail holds for a node of this process. */
+/* What a queue's tail holds for a node of this process, and the policy that it says. */
 uint64_t pk_waiter_name(const struct pk_waiter *w);
+
+PK_INLINE unsigned pk_name_policy(uint64_t name)
+{
+	return (unsigned)(name >> PK_NAME_POLICY_SHIFT) & 0xff;
+}
+
 /* The node of such a name; null for 0, for a ghost's and for no name at all. */
 struct pk_waiter *pk_waiter_named(uint64_t name);
 

@@ -49,6 +49,11 @@ int pk_futex_wait(const void *word, uint32_t expected, const struct pk_deadline 
 	return ret == EAGAIN ? 0 : ret;
 }
 
+int pk_futex_wait_bits(const void *word, uint32_t expected, uint32_t bits)
+{
+	return wait(word, expected, FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, bits, NULL);
+}
+
 int pk_futex_wait_shared(const void *word, uint32_t expected, uint32_t bits, const struct pk_deadline *deadline)
 {
 	return wait(word, expected, FUTEX_WAIT_BITSET, bits, deadline);
@@ -68,6 +73,11 @@ PK_INLINE int wake(const void *word, int n, int op, uint32_t bits)
 int pk_futex_wake(const void *word, int n)
 {
 	return wake(word, n, FUTEX_WAKE | FUTEX_PRIVATE_FLAG, 0);
+}
+
+int pk_futex_wake_bits(const void *word, uint32_t bits)
+{
+	return wake(word, INT_MAX, FUTEX_WAKE_BITSET | FUTEX_PRIVATE_FLAG, bits);
 }
 
 int pk_futex_wake_shared(const void *word, int n, uint32_t bits)

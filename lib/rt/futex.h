@@ -22,6 +22,11 @@ struct pk_deadline {
  * passed. errno is left alone; not a cancellation point. */
 int pk_futex_wait(const void *word, uint32_t expected, const struct pk_deadline *deadline);
 
+/* The same for some of the sleepers: `bits` says what kinds of wake-up to heed, and what
+ * kinds of sleepers to wake. */
+int pk_futex_wait_bits(const void *word, uint32_t expected, uint32_t bits);
+int pk_futex_wake_bits(const void *word, uint32_t bits);
+
 /* Wake at most n threads that sleep on the word. The word's memory need not
  * exist any more. Returns how many were woken. */
 int pk_futex_wake(const void *word, int n);

@@ -56,6 +56,13 @@ bool pk_spin_room(unsigned socket)
 	return pk_load_relaxed(&sockets[socket].spinning) < sockets[socket].limit;
 }
 
+unsigned pk_spin_rooms(unsigned socket)
+{
+	int rooms = sockets[socket].limit - pk_load_relaxed(&sockets[socket].spinning);
+
+	return rooms > 0 ? (unsigned)rooms : 0;
+}
+
 unsigned pk_spin_begin(struct pk_waiter *w)
 {
 	if (!pk_spin_room(w->socket))

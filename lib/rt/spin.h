@@ -39,5 +39,7 @@ void pk_spin_end(struct pk_waiter *w);
 
 /* Whether another waiter on that socket could spin now. */
 bool pk_spin_room(unsigned socket);
+/* How many more could. */
+unsigned pk_spin_rooms(unsigned socket);
 
 #endif

@@ -27,7 +27,10 @@
 #include "base/atomic.h"
 #include "rt/topology.h"
 
-enum { USERS_MASK = PK_BAY_USERS_MAX };
+enum {
+	USERS_MASK = PK_BAY_USERS_MAX,
+	BAYS = PK_BAY_SETS * PK_BAY_WAYS, /* of a storey */
+};
 
 typedef struct pk_bay bay_set[PK_BAY_WAYS];
 
@@ -134,6 +137,19 @@ bool pk_bay_close(struct pk_bay *bay, const void *object, unsigned users)
 	uint64_t key = key_of(object) | users;
 
 	return pk_cas_acq_rel(&bay->key, &key, 0);
+}
+
+uint32_t pk_bay_number(unsigned socket, const struct pk_bay *bay)
+{
+	/* relaxed: who has a bay there has acquired the storey */
+	return socket * BAYS + (uint32_t)(bay - pk_load_relaxed(&storeys[socket])[0]);
+}
+
+struct pk_bay *pk_bay_numbered(uint32_t number)
+{
+	bay_set *storey = number < PK_BAYS_MAX ? pk_load_acquire(&storeys[number / BAYS]) : NULL; /* O1 */
+
+	return storey ? storey[0] + number % BAYS : NULL;
 }
 
 void pk_storeys_fork_child(void)

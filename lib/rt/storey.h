@@ -21,11 +21,13 @@
 #include <stdint.h>
 
 #include "base/compiler.h"
+#include "rt/topology.h"
 
 enum {
 	PK_BAY_SETS = 64,
 	PK_BAY_WAYS = 4,
 	PK_BAY_USERS_MAX = 1023,
+	PK_BAYS_MAX = PK_SOCKETS_MAX * PK_BAY_SETS * PK_BAY_WAYS,
 };
 
 struct pk_bay {
@@ -63,6 +65,10 @@ unsigned pk_bay_users(struct pk_bay *bay, const void *object);
 /* Take all users out at once and return the bay; false if there are not just so many.
  * Acquires what they released. */
 bool pk_bay_close(struct pk_bay *bay, const void *object, unsigned users);
+
+/* The name of a bay: a number below PK_BAYS_MAX; and the bay of such a name, or null. */
+uint32_t pk_bay_number(unsigned socket, const struct pk_bay *bay);
+struct pk_bay *pk_bay_numbered(uint32_t number);
 
 /* After fork, in the child: all bays are free. */
 void pk_storeys_fork_child(void);

@@ -73,8 +73,11 @@ int64_t suite_entered(void)
 bool suite_shuffles(void)
 {
 	const char *topology = getenv("PARKADE_TOPOLOGY"), *policy = bound_policy();
+	const char *parking = getenv("PARKADE_PARKING");
 
-	return topology && strstr(topology, "@thread") && policy && strcmp(policy, "shfl") == 0;
+	/* Who sleeps outside of the queue is not there to be moved. */
+	return topology && strstr(topology, "@thread") && policy && strcmp(policy, "shfl") == 0 &&
+	       !(parking && strcmp(parking, "socket") == 0);
 }
 
 /* A suite that silently tested glibc would pass: where a preload is asked for, it must be bound, with that policy. */

@@ -201,6 +201,7 @@ START_TEST(destroy_waits)
 
 	setup("shfl", "1");
 	w = pk_waiter_take(pk_thread_record());
+	w->policy = PK_POLICY_word;
 	w->status = PK_LEAVING;
 	w->queue = &c->waiters;
 	w->next = w->hint = w;

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* SPDX-FileCopyrightText: 2026 The parkade authors */
+/* What backoff and hbo have in common: waiters without a queue. */
+#ifndef PK_BACKOFF_H
+#define PK_BACKOFF_H
+
+#include "admit/admit.h"
+#include "base/await.h"
+#include "rt/config.h"
+
+static inline enum pk_entered pk_back_off_enter(struct pk_queue *q, struct pk_waiter *w,
+						const struct pk_deadline *deadline)
+{
+	(void)deadline;
+	w->queue = q;
+	w->batch = 0;
+	w->slept = false;
+	pk_store_relaxed(&w->status, pk_in_state(pk_load_relaxed(&w->status) + PK_STATE_MASK + 1, PK_HEAD));
+	return PK_IS_HEAD;
+}
+
+/* Keep away from a word that is taken for w's interval, which doubles; returns the
+ * rounds that this took. */
+PK_INLINE unsigned pk_back_off(struct pk_waiter *w, const int *word, uint32_t shortest, uint32_t longest)
+{
+	unsigned rounds;
+
+	if (!pk_load_relaxed(word) || !pk_config.spin)
+		return 0;
+	w->batch = w->batch < shortest ? shortest : w->batch > longest / 2 ? longest : 2 * w->batch;
+	rounds = w->batch;
+	for (unsigned n = rounds; !pk_spent(&n);)
+		;
+	return rounds;
+}
+
+#endif

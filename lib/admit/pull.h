@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* SPDX-FileCopyrightText: 2026 The parkade authors */
+/* The implicit queue: each waiter knows its predecessor only, and waits for a word in the
+ * predecessor's node. clh and hem are built from these functions.
+ *
+ * State of `next`, which here is that word
+ *	null -> sleeper		by the successor, which is about to sleep on its own status: its
+ *				node, marked. By another one that has come to wait here, if the
+ *				first has given up
+ *	null, sleeper -> LEFT	by its thread, when it leaves: the successor is the head, and
+ *				frees the node
+ *	null, sleeper -> node	by its thread, which gives up: the successor waits for that one,
+ *				the predecessor, and frees the node
+ *	null -> END		by a successor of another policy (tail.h): the node's thread
+ *				frees it
+ * There is one successor at most, as a queue has one tail.
+ *
+ * State of `status`
+ *	WAITING -> PARKED	by its thread
+ *	PARKED -> WAITING	by its thread, or by the predecessor that it waits for
+ *	WAITING -> HEAD		by its thread
+ *	WAITING, PARKED		by its thread: a handler has to wait, or its end
+ *	-> ABANDONED
+ *	any -> ORPHAN		in the child of a fork
+ * Not abortable: the node of one that gives up at the tail stays until somebody comes, which
+ * is too long for a timed wait.
+ *
+ * Ledger
+ *  O1	tail: see tail.h.
+ *  O2	next: release when it becomes LEFT, acquire by the successor, who frees the node
+ *	after that (and O1 of arena.h).
+ *  O3	status and next: a sleeper is PARKED and then looks at `next`; who leaves changes
+ *	`next` and then looks at the status. A full fence between on both sides.
+ * Lifetime: the node of a predecessor is there until its successor has seen LEFT. After
+ *	LEFT its thread uses the address only, for the wake-up.
+ * Cost: 16 bytes in the lock, one cache line a waiter. */
+#ifndef PK_PULL_H
+#define PK_PULL_H
+
+#include "admit/tail.h"
+#include "base/await.h"
+#include "rt/spin.h"
+#include "rt/thread.h"
+
+/* What stands in prev's `next`. */
+typedef struct pk_waiter *pk_pull_poll(struct pk_waiter *prev);
+
+/* Have prev's `next` name w as its sleeper; false if prev is not to be waited for. */
+PK_INLINE bool pk_pull_mark(struct pk_waiter *prev, struct pk_waiter *w)
+{
+	struct pk_waiter *mark = (struct pk_waiter *)((uintptr_t)w | PK_SLEEPER), *seen = NULL;
+
+	while (seen != mark && !pk_cas_release(&prev->next, &seen, mark))
+		if (seen && !pk_is_sleeper(seen))
+			return false;
+	return true;
+}
+
+/* Wake a sleeper. It may have seen by itself what it sleeps for: then this reaches a later
+ * use of the node, which bears it. */
+PK_INLINE void pk_pull_rouse(const struct pk_waiter *mark)
+{
+	struct pk_waiter *s = (struct pk_waiter *)((uintptr_t)mark & ~PK_SLEEPER);
+	uint32_t seen;
+
+	pk_fence(); /* O3 */
+	seen = pk_load_relaxed(&s->status);
+	if (pk_state(seen) == PK_PARKED && pk_cas_relaxed(&s->status, &seen, pk_in_state(seen, PK_WAITING)))
+		pk_futex_wake(&s->status, 1);
+}
+
+PK_INLINE void pk_pull_sleep(struct pk_waiter *w, struct pk_waiter *prev)
+{
+	uint32_t status = pk_load_relaxed(&w->status), parked = pk_in_state(status, PK_PARKED);
+
+	if (pk_state(status) >= PK_HEAD || !pk_cas_relaxed(&w->status, &status, parked))
+		return;
+	pk_spin_end(w);
+	pk_fence(); /* O3 */
+	if (pk_pull_mark(prev, w)) {
+		pk_count(w, PK_STAT_parked);
+		pk_store_relaxed(&pk_self.asleep, true);
+		pk_futex_wait(&w->status, parked, NULL);
+		pk_store_relaxed(&pk_self.asleep, false);
+	}
+	pk_cas_relaxed(&w->status, &parked, pk_in_state(parked, PK_WAITING));
+}
+
+/* Wait for the predecessor, whom `hint` names. */
+PK_INLINE enum pk_entered pk_pull_wait(struct pk_waiter *w, pk_pull_poll *poll)
+{
+	unsigned budget = w->hint ? pk_spin_begin(w) : 0;
+
+	for (struct pk_waiter *prev; (prev = w->hint);) {
+		struct pk_waiter *seen;
+
+		if (pk_unlikely(pk_state(pk_load_relaxed(&w->status)) >= PK_HEAD)) {
+			pk_spin_end(w);
+			return PK_ORPHANED;
+		}
+		seen = poll(prev);
+		if (seen && !pk_is_sleeper(seen)) {
+			w->hint = seen == PK_LEFT ? NULL : seen;
+			pk_waiter_free(prev);
+		} else if (pk_spent(&budget)) {
+			pk_pull_sleep(w, prev);
+		}
+	}
+	pk_spin_end(w);
+	/* relaxed: nobody but our own signal handlers looks at a head's status */
+	pk_store_relaxed(&w->status, pk_in_state(pk_load_relaxed(&w->status), PK_HEAD));
+	return PK_IS_HEAD;
+}
+
+PK_INLINE enum pk_entered pk_pull_enter(struct pk_queue *q, struct pk_waiter *w, pk_pull_poll *poll)
+{
+	w->slept = false;
+	pk_store_relaxed(&w->next, NULL);
+	pk_store_relaxed(&w->status, pk_in_state(pk_load_relaxed(&w->status) + PK_STATE_MASK + 1, PK_WAITING));
+	w->queue = q;
+	w->hint = pk_tail_join(q, w);
+	return pk_pull_wait(w, poll);
+}
+
+PK_INLINE void pk_pull_leave(struct pk_queue *q, struct pk_waiter *w)
+{
+	struct pk_record *by = w->record;
+	struct pk_waiter *seen;
+
+	if (pk_tail_cut(q, w, NULL)) {
+		pk_waiter_free(w);
+		return;
+	}
+	seen = pk_xchg_acq_rel(&w->next, PK_LEFT); /* O2 */
+	if (seen == PK_END) {
+		pk_waiter_free(w);
+	} else if (pk_is_sleeper(seen)) {
+		pk_pull_rouse(seen);
+		pk_count_in(by, PK_STAT_woken);
+	}
+}
+
+static inline void pk_pull_give_up(struct pk_queue *q, struct pk_waiter *w)
+{
+	struct pk_waiter *prev = w->hint, *seen;
+
+	if (!pk_waiter_abandon(w))
+		return;
+	if (!prev) {
+		pk_pull_leave(q, w);
+		return;
+	}
+	seen = pk_xchg_acq_rel(&w->next, prev); /* O2 */
+	if (pk_is_sleeper(seen)) {
+		pk_pull_rouse(seen);
+	} else if (seen == PK_END) {
+		pk_tail_end(prev);
+		pk_waiter_free(w);
+	}
+}
+
+#endif

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* SPDX-FileCopyrightText: 2026 The parkade authors */
+/* Tickets: who waits draws a number, and is the head when the number shown is its own.
+ * tkt and ptl are built from these functions; they differ in where waiters look.
+ *
+ * State, in `aux` (aux.h), of 29 bits
+ *	next << 15 | shown << 2 | DEAD | SLEEPERS
+ *	none (0)	(1, 0, 0)		who comes first; its number is 0, it is the head
+ *	next		next + 1		who comes later; its number is `next`
+ *	shown		shown + 1		the head, when it leaves
+ *	(n, n - 1, any)	none (0)		the same, if nobody is behind it
+ *	SLEEPERS	1			who is about to sleep on `aux` (tkt)
+ *	DEAD		1			who gives up: its number will be shown to nobody
+ *
+ * State of a waiter (`status`): WAITING -> HEAD, ABANDONED by its thread, any -> ORPHAN in
+ * the child of a fork. `batch` is its number, `shuffler` is 1 while that is a dead one:
+ *	0 -> 1	by its thread
+ *	1 -> 0	by who shows the number and finds it, or by its thread if it is shown
+ * and who does the latter shows the next number. To find it all records are looked
+ * through; so it is for signal handlers that wait and threads that end, and timed waits do
+ * not draw a number (not abortable). Nor does who comes when all are taken.
+ *
+ * Ledger
+ *  O1	aux: see aux.h; is_up() acquires what who shows the number has released.
+ * Fairness: first come, first served among those who queue.
+ * Cost: 16 bytes in the lock. */
+#ifndef PK_TICKET_H
+#define PK_TICKET_H
+
+#include "admit/aux.h"
+#include "base/await.h"
+#include "rt/spin.h"
+#include "rt/thread.h"
+
+enum {
+	PK_TICKET_BITS = 13,
+	PK_TICKET_MASK = (1 << PK_TICKET_BITS) - 1,
+	PK_TICKET_SLEEPERS = 1,
+	PK_TICKET_DEAD = 2,
+	PK_TICKET_FLAGS = PK_TICKET_SLEEPERS | PK_TICKET_DEAD,
+	PK_TICKET_SHOWN = 2, /* where the number begins */
+	PK_TICKET_NEXT = PK_TICKET_SHOWN + PK_TICKET_BITS,
+};
+
+_Static_assert((uint32_t)PK_TICKET_MASK << PK_TICKET_NEXT <= PK_AUX_STATE, "the tickets have no room in `aux`");
+
+PK_INLINE uint32_t pk_ticket_shown(uint64_t aux)
+{
+	return (uint32_t)aux >> PK_TICKET_SHOWN & PK_TICKET_MASK;
+}
+
+PK_INLINE uint32_t pk_ticket_next(uint64_t aux)
+{
+	return (uint32_t)aux >> PK_TICKET_NEXT & PK_TICKET_MASK;
+}
+
+PK_INLINE uint64_t pk_ticket_state(const struct pk_queue *q, enum pk_aux_kind kind, uint32_t next, uint32_t shown,
+				   uint32_t flags)
+{
+	return pk_aux_of(q, kind,
+			 (next & PK_TICKET_MASK) << PK_TICKET_NEXT | (shown & PK_TICKET_MASK) << PK_TICKET_SHOWN |
+				 flags);
+}
+
+/* Draw a number; false if there is none to be had. */
+PK_INLINE bool pk_ticket_draw(struct pk_queue *q, struct pk_waiter *w, enum pk_aux_kind kind)
+{
+	uint64_t aux = pk_load_relaxed(&q->aux), want;
+	uint32_t next;
+
+	pk_store_relaxed(&w->status, pk_in_state(pk_load_relaxed(&w->status) + PK_STATE_MASK + 1, PK_WAITING));
+	w->slept = false;
+	pk_store_relaxed(&w->shuffler, 0);
+	w->queue = q;
+	do {
+		uint32_t shown = 0, flags = 0;
+
+		next = 0;
+		if (pk_aux_exact(q, aux)) {
+			if (!pk_aux_is(q, aux, kind))
+				return false;
+			next = pk_ticket_next(aux);
+			shown = pk_ticket_shown(aux);
+			flags = (uint32_t)aux & PK_TICKET_FLAGS;
+			if (((next + 1 - shown) & PK_TICKET_MASK) == 0)
+				return false;
+		}
+		want = pk_ticket_state(q, kind, next + 1, shown, flags);
+	} while (!pk_cas_acq_rel(&q->aux, &aux, want)); /* O1 */
+	w->batch = next;
+	return true;
+}
+
+PK_INLINE bool pk_ticket_is_up(const struct pk_queue *q, const struct pk_waiter *w)
+{
+	return pk_ticket_shown(pk_load_acquire(&q->aux)) == w->batch; /* O1 */
+}
+
+/* The number behind the one that was shown then, or -1. */
+PK_INLINE int pk_ticket_after(uint64_t aux)
+{
+	uint32_t n = (pk_ticket_shown(aux) + 1) & PK_TICKET_MASK;
+
+	return n == pk_ticket_next(aux) ? -1 : (int)n;
+}
+
+/* Whether the number is a dead one, and ours to pass. */
+static bool pk_ticket_bury(const struct pk_queue *q, uint32_t number)
+{
+	uint32_t known = pk_arena_known();
+
+	for (uint32_t i = 0; i < known; i++)
+		for (unsigned k = 0; k < PK_RECORD_NODES; k++) {
+			struct pk_waiter *w = &pk_record_nth(i)->node[k];
+			uint8_t dead = 1;
+
+			/* acquire: the rest was written before it */
+			if (pk_load_acquire(&w->shuffler) == 1 && w->queue == q && w->batch == number &&
+			    pk_cas_acq_rel(&w->shuffler, &dead, 0)) {
+				pk_waiter_free(w);
+				return true;
+			}
+		}
+	return false;
+}
+
+PK_INLINE uint64_t pk_ticket_advance(struct pk_queue *q, enum pk_aux_kind kind)
+{
+	uint64_t aux = pk_load_relaxed(&q->aux), want;
+	uint32_t next, shown;
+
+	do {
+		next = pk_ticket_next(aux);
+		shown = pk_ticket_shown(aux) + 1;
+		want = pk_ticket_state(q, kind, next, shown, (uint32_t)aux & PK_TICKET_FLAGS);
+		if (((next - shown) & PK_TICKET_MASK) == 0)
+			want = 0;
+	} while (!pk_cas_acq_rel(&q->aux, &aux, want)); /* O1 */
+	return aux;
+}
+
+/* Wake who has that number, if it sleeps. `aux`: the state before it was shown. */
+typedef void pk_ticket_call(struct pk_queue *q, uint32_t number, uint64_t aux);
+
+/* Show the next number that is not dead. A dead one is called, too: its thread may have
+ * gone to sleep with it, before a handler gave it up. */
+PK_INLINE void pk_ticket_show(struct pk_queue *q, enum pk_aux_kind kind, pk_ticket_call *call)
+{
+	bool dead;
+
+	do {
+		uint64_t aux = pk_ticket_advance(q, kind);
+		int next = pk_ticket_after(aux);
+
+		dead = next >= 0 && aux & PK_TICKET_DEAD && pk_ticket_bury(q, (uint32_t)next);
+		if (next >= 0)
+			call(q, (uint32_t)next, aux);
+	} while (dead);
+}
+
+/* Make w's number a dead one. False if it is shown: then w has to leave. */
+PK_INLINE bool pk_ticket_die(struct pk_queue *q, struct pk_waiter *w)
+{
+	uint64_t aux = pk_load_relaxed(&q->aux);
+	uint8_t dead = 1;
+
+	pk_store_release(&w->shuffler, 1);
+	do {
+		if (pk_ticket_shown(aux) == w->batch)
+			return !pk_cas_acq_rel(&w->shuffler, &dead, 0);
+	} while (!pk_cas_acq_rel(&q->aux, &aux, aux | PK_TICKET_DEAD)); /* O1 */
+	return true;
+}
+
+/* Sleepers are told apart by their numbers, as far as the kernel's 32 bits go. */
+PK_INLINE uint32_t pk_ticket_bit(uint32_t number)
+{
+	return UINT32_C(1) << number % 32;
+}
+
+/* Sleep, or not, until there is something to look at. */
+typedef void pk_ticket_sleep(struct pk_queue *q, struct pk_waiter *w);
+
+PK_INLINE enum pk_entered pk_ticket_wait(struct pk_queue *q, struct pk_waiter *w, pk_ticket_sleep *sleep)
+{
+	unsigned budget = pk_ticket_is_up(q, w) ? 0 : pk_spin_begin(w);
+
+	for (;;) {
+		/* First this: a dead number may be shown, for a moment. */
+		if (pk_unlikely(pk_state(pk_load_relaxed(&w->status)) >= PK_HEAD)) {
+			pk_spin_end(w);
+			return PK_ORPHANED;
+		}
+		if (pk_ticket_is_up(q, w))
+			break;
+		if (!pk_spent(&budget))
+			continue;
+		pk_spin_end(w);
+		pk_count(w, PK_STAT_parked);
+		pk_store_relaxed(&pk_self.asleep, true);
+		sleep(q, w);
+		pk_store_relaxed(&pk_self.asleep, false);
+	}
+	pk_spin_end(w);
+	/* relaxed: nobody but our own signal handlers looks at a head's status */
+	pk_store_relaxed(&w->status, pk_in_state(pk_load_relaxed(&w->status), PK_HEAD));
+	return PK_IS_HEAD;
+}
+
+PK_INLINE enum pk_entered pk_ticket_enter(struct pk_queue *q, struct pk_waiter *w, enum pk_aux_kind kind,
+					  pk_ticket_sleep *sleep)
+{
+	if (pk_ticket_draw(q, w, kind))
+		return pk_ticket_wait(q, w, sleep);
+	pk_waiter_free(w);
+	return PK_ORPHANED;
+}
+
+#endif

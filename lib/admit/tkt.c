@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* SPDX-FileCopyrightText: 2026 The parkade authors */
+/* tkt: ticket lock, all waiters look at one word. A NUMA-oblivious baseline.
+ *
+ * Paper: Mellor-Crummey and Scott, TOCS 1991; as a baseline in Cohort (TOPC'15 section 4)
+ *	and CLoF (SOSP'21 section 2). The tickets are ticket.h's.
+ * Deviations
+ *  D51	Who looks for long sleeps on the word, and is woken by its number.
+ *  D52	A number is drawn by compare-and-swap, not fetch-and-add: the word may be a
+ *	ghost's. */
+#include "admit/ticket.h"
+
+/* The half of `aux` with the state: a futex word. */
+static const uint32_t *half(const struct pk_queue *q)
+{
+	return (const uint32_t *)&q->aux + (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__);
+}
+
+static void sleep_on_word(struct pk_queue *q, struct pk_waiter *w)
+{
+	uint64_t aux = pk_load_relaxed(&q->aux), want = aux | PK_TICKET_SLEEPERS;
+
+	if (pk_ticket_shown(aux) != w->batch && (aux == want || pk_cas_relaxed(&q->aux, &aux, want)))
+		pk_futex_wait_bits(half(q), (uint32_t)want, pk_ticket_bit(w->batch));
+}
+
+static enum pk_entered enter(struct pk_queue *q, struct pk_waiter *w, const struct pk_deadline *deadline)
+{
+	(void)deadline;
+	return pk_ticket_enter(q, w, PK_AUX_TKT, sleep_on_word);
+}
+
+static unsigned tend(struct pk_queue *q, struct pk_waiter *w, const int *word)
+{
+	(void)q;
+	(void)w;
+	(void)word;
+	return 0;
+}
+
+static void call(struct pk_queue *q, uint32_t number, uint64_t aux)
+{
+	if (aux & PK_TICKET_SLEEPERS && pk_futex_wake_bits(half(q), pk_ticket_bit(number)))
+		pk_count_in(pk_self.record, PK_STAT_woken);
+}
+
+static void leave(struct pk_queue *q, struct pk_waiter *w, int *held)
+{
+	(void)held;
+	pk_waiter_free(w);
+	pk_ticket_show(q, PK_AUX_TKT, call);
+}
+
+static void give_up(struct pk_queue *q, struct pk_waiter *w)
+{
+	if (pk_waiter_abandon(w) && !pk_ticket_die(q, w))
+		leave(q, w, NULL);
+}
+
+const struct pk_admit_ops pk_tkt = {PK_POLICY_tkt, false, enter, tend, leave, NULL, NULL, give_up};

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* SPDX-FileCopyrightText: 2026 The parkade authors */
+/* Parking by socket; the contract is in lot.h.
+ *
+ * Paper: Kashyap, Min and Kim, ATC'17, sections 4.2 and 5.1: parking lists per socket,
+ *	batch wake-up, the re-queue state R.
+ * Deviations
+ *  D81	The list of a socket is the kernel's, of those who sleep on its bay: there is no
+ *	list of nodes to keep, and none to be skipped in the queue.
+ *  D82	Who is called queues again; nobody is made the head asleep. So it may find
+ *	another one in the queue, and sleep again.
+ *  D83	Who has waited for 100 ms queues for good, in its place, as with
+ *	PARKADE_PARKING=queue. This bounds the wait where the queue never runs dry: the
+ *	paper wakes a socket's sleepers when the lock moves on to another one.
+ *
+ * A bay's key is the address of the queue's `aux`: the policies have bays of the queue
+ * (admit/cst.c), readers of the lock (readers.c).
+ *
+ * State of PK_FLAG_LOT, beside the queue
+ *	0 -> 1	by who is about to sleep, in its bay already
+ *	1 -> 0	by who has found nobody in the bays; it looks again afterwards, and sets it
+ *		if somebody has come
+ *
+ * Lost wake-ups. Whoever sleeps has seen somebody in the queue. The last one there looks
+ * at the flag after it has left:
+ *  O1	park: enter the bay, set the flag, fence, look at the queue;
+ *	check: the queue is empty, fence, look at the flag. One of the two sees the other.
+ *  O2	clear the flag, fence, look at the bays again: as O1, with the bay for the queue.
+ *	Somebody may have looked at the flag while it was cleared by mistake, and has
+ *	called nobody: so the queue is looked at again as well.
+ *  O3	calls: release, acquire in pk_park_ready(): who has counted the call sees an
+ *	empty queue.
+ * Whoever has been called is awake, and does the same when its own wait is over. */
+#include "pthread/lot.h"
+
+#include "admit/aux.h"
+#include "rt/config.h"
+#include "rt/park.h"
+#include "rt/spin.h"
+#include "rt/thread.h"
+#include "rt/topology.h"
+
+bool pk_lot_open;
+
+static const void *object_of(const struct pk_gate *gate)
+{
+	return &gate->queue.aux;
+}
+
+/* How many have been called from a bay since sleepers of another socket were: a guide. */
+static uint64_t *turns_of(struct pk_bay *bay)
+{
+	return &bay->unused[0];
+}
+
+bool pk_lot_park(struct pk_gate *gate, unsigned socket, const struct timespec *until)
+{
+	const struct pk_deadline deadline = {until, CLOCK_MONOTONIC};
+	struct pk_bay *bay = pk_park_enter(socket, object_of(gate));
+	uint32_t calls;
+	int late = 0;
+
+	if (!bay)
+		return false;
+	calls = pk_park_ready(bay); /* O2, O3 */
+	if (!(pk_load_relaxed(&gate->flags) & PK_FLAG_LOT)) {
+		pk_or_relaxed(&gate->flags, PK_FLAG_LOT);
+		pk_fence(); /* O1 */
+	}
+	if (pk_queue_busy(&gate->queue)) {
+		pk_count_in(pk_self.record, PK_STAT_parked);
+		late = pk_futex_wait(&bay->calls, calls, &deadline);
+	}
+	pk_bay_leave(bay, object_of(gate));
+	return !late;
+}
+
+/* Call a batch of a socket's sleepers; false if there are none. */
+static bool call_socket(struct pk_gate *gate, unsigned socket)
+{
+	int batch = 1 + (int)pk_spin_rooms(socket);
+	bool any = false;
+
+	for (struct pk_bay *bay = NULL; (bay = pk_bay_next(socket, object_of(gate), bay));) {
+		any = true;
+		pk_store_relaxed(turns_of(bay), pk_load_relaxed(turns_of(bay)) + (unsigned)batch);
+		pk_add_release(&bay->calls, 1); /* O3 */
+		pk_futex_wake(&bay->calls, batch);
+	}
+	return any;
+}
+
+/* Whether the sleepers of that socket have had their turn: others go first then. */
+static bool had_turn(struct pk_gate *gate, unsigned socket)
+{
+	struct pk_bay *bay = pk_bay_next(socket, object_of(gate), NULL);
+
+	if (!bay || pk_load_relaxed(turns_of(bay)) < (uint64_t)pk_config.batch)
+		return false;
+	pk_store_relaxed(turns_of(bay), 0);
+	return true;
+}
+
+/* Call sleepers of one socket, of the given one if it has some; false if there are none
+ * anywhere. */
+static bool call(struct pk_gate *gate, unsigned socket)
+{
+	unsigned first = had_turn(gate, socket) ? socket + 1 : socket;
+
+	for (unsigned i = 0; i < pk_sockets; i++)
+		if (call_socket(gate, (first + i) % pk_sockets))
+			return true;
+	return false;
+}
+
+static bool is_dry(const struct pk_gate *gate)
+{
+	return pk_load_relaxed(&gate->flags) & PK_FLAG_LOT && !pk_queue_busy(&gate->queue);
+}
+
+void pk_lot_check(struct pk_gate *gate, unsigned socket)
+{
+	pk_fence(); /* O1 */
+	if (!is_dry(gate) || call(gate, socket))
+		return;
+	pk_and_relaxed(&gate->flags, ~PK_FLAG_LOT);
+	pk_fence(); /* O2 */
+	for (unsigned s = 0; s < pk_sockets; s++)
+		if (pk_bay_next(s, object_of(gate), NULL)) {
+			pk_or_relaxed(&gate->flags, PK_FLAG_LOT);
+			pk_fence();
+			if (is_dry(gate))
+				call(gate, socket);
+			return;
+		}
+}
