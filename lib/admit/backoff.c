@@ -11,7 +11,7 @@
  *
  * State of a waiter: HEAD. `batch` is the interval, in rounds.
  * Fairness: none; the papers' own complaint.
- * Cost: none in the lock. */
+ * Cost: nothing for a lock, its record for a waiting thread. */
 #include "admit/backoff.h"
 
 enum { SHORTEST = 4, LONGEST = 1024 };

@@ -8,7 +8,8 @@
  * Deviations
  *  D41	A node is freed by the successor, not taken over: nodes belong to records.
  *  D42	Who polls for long names itself in the predecessor's node, and sleeps.
- * Fairness: first come, first served among those who queue. */
+ * Fairness: first come, first served among those who queue.
+ * Cost: see pull.h. */
 #include "admit/pull.h"
 
 static struct pk_waiter *poll(struct pk_waiter *prev)

@@ -35,7 +35,7 @@
  * Progress: a search ends at the tail or at the first waiter of the head's socket.
  * Fairness: who is set aside is brought back after 2 * PARKADE_BATCH hand-overs or 20 ms
  *	at the latest; in the main queue it is first come, first served.
- * Cost: 16 bytes in the lock, one cache line a waiter. */
+ * Cost: see list.h: nothing for a lock, its record for a waiting thread. */
 #include "admit/list.h"
 #include "rt/clock.h"
 #include "rt/config.h"

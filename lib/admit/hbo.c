@@ -14,7 +14,7 @@
  *
  * State of a waiter: as in backoff.c.
  * Fairness: none.
- * Cost: none in the lock but the hint. */
+ * Cost: as backoff.c. */
 #include "admit/aux.h"
 #include "admit/backoff.h"
 

@@ -13,7 +13,8 @@
  *	does not have to wait until an earlier grant has been acknowledged, which a
  *	preempted successor would make long.
  *  D44	The acknowledgement is what frees the node; so nobody waits for it.
- * Fairness: first come, first served among those who queue. */
+ * Fairness: first come, first served among those who queue.
+ * Cost: see pull.h. */
 #include "admit/pull.h"
 
 static struct pk_waiter *poll_ctr(struct pk_waiter *prev)

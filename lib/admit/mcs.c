@@ -4,7 +4,8 @@
  *
  * Paper: Mellor-Crummey and Scott, TOCS 1991, in the form that ShflLock gives it
  *	(lock state decoupled from the queue); all of it is in list.h.
- * Fairness: first come, first served among those who queue. */
+ * Fairness: first come, first served among those who queue.
+ * Cost: see list.h. */
 #include "admit/list.h"
 
 static enum pk_entered enter(struct pk_queue *q, struct pk_waiter *w, const struct pk_deadline *deadline)

@@ -19,7 +19,7 @@
  * Ledger: list.h's; `aside` and `batch` are told with the headship (O3).
  * Fairness: the youngest of those set aside comes back first, when the queue runs dry;
  *	the eldest every PARKADE_BATCH hand-overs and every 4 ms. NUMA-oblivious.
- * Cost: 16 bytes in the lock, one cache line a waiter. */
+ * Cost: see list.h: nothing for a lock, its record for a waiting thread. */
 #include "admit/list.h"
 #include "rt/clock.h"
 #include "rt/config.h"

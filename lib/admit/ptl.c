@@ -15,7 +15,7 @@
  * Ledger
  *  O2	changes, sleepers: both sides write one and then look at the other, sequentially
  *	consistent: who goes to sleep sees the change, or is seen.
- * Cost: a table of 32 KiB for the process. */
+ * Cost: as ticket.h, and a table of 32 KiB for the process. */
 #include "admit/ticket.h"
 
 enum { LOCKS = 64, SLOTS = 8 };

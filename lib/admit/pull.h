@@ -33,7 +33,7 @@
  *	`next` and then looks at the status. A full fence between on both sides.
  * Lifetime: the node of a predecessor is there until its successor has seen LEFT. After
  *	LEFT its thread uses the address only, for the wake-up.
- * Cost: 16 bytes in the lock, one cache line a waiter. */
+ * Cost: as list.h: nothing for a lock, its record for a waiting thread. */
 #ifndef PK_PULL_H
 #define PK_PULL_H
 

@@ -51,6 +51,7 @@
  *	list as the last shuffler left it, its hint and its batch count.
  *	A head that was never shuffler learns of them by O3.
  *
+ * Cost: see list.h.
  * Progress: a walk ends at the tail, at the batch bound, or when the word is
  *	free (head) or headship has come (others). */
 #include "admit/list.h"

@@ -118,13 +118,14 @@ static PK_COLD void wait_in_lot(const struct pk_site *at, const struct pk_admit_
 	struct timespec until = {0, 0};
 	bool stays = false;
 
-	while (r && wait_once(at, ops, r, socket, stays, NULL) == OUT) {
+	while (r && ops && wait_once(at, ops, r, socket, stays, NULL) == OUT) {
 		if (!until.tv_sec)
 			until = pk_clock_after(LONG_US);
 		stays = !pk_lot_park(at->gate, socket, &until);
-		r = pk_thread_record(); /* another one if a handler has forked */
+		r = pk_thread_record();		 /* another one if a handler has forked */
+		ops = pk_load_acquire(&pk_admit); /* it may have changed */
 	}
-	if (!r)
+	if (!r || !ops)
 		pk_word_wait(at, NULL, NULL, false, NULL);
 	pk_lot_check(at->gate, socket);
 }

@@ -4,7 +4,8 @@
  *
  * A record is taken by a thread at its first contended wait and given back when
  * the thread exits; later threads reuse it. Its memory is type-stable and never
- * unmapped, so a late reader of a node reads a node.
+ * unmapped, so a late reader of a node reads a node. It is all that a waiting thread
+ * costs: 576 bytes on a 64-bit machine, and no more for a second lock.
  *
  * A node is named by its id: 1 + 4 * (index of its record) + (node in record).
  * Queues hold an id together with the *incarnation* of the process, a number
@@ -126,6 +127,8 @@ struct pk_record {
 	struct pk_reads reads; /* what the last owner left there stays */
 	struct pk_waiter node[PK_RECORD_NODES];
 } PK_ALIGNED(PK_CACHE_LINE);
+
+_Static_assert(sizeof(struct pk_record) <= 576 || sizeof(void *) != 8, "a record is larger than is said above");
 
 /* A record for the calling thread, or null when no memory can be had. */
 struct pk_record *pk_record_take(void);
