@@ -159,10 +159,14 @@ static bool cut(struct pk_queue *q, const struct pk_waiter *w)
 	return pk_load_relaxed(&q->aux) == aux && pk_cas_acq_rel(&q->aux, &aux, 0); /* O3 */
 }
 
-/* relaxed: w is in no place where others would look at its status */
+/* relaxed: w is in no place where others would look at its status. But a handler may fork,
+ * and an orphan stays one. */
 static void set_state(struct pk_waiter *w, enum pk_state state)
 {
-	pk_store_relaxed(&w->status, pk_in_state(pk_load_relaxed(&w->status), state));
+	uint32_t seen = pk_load_relaxed(&w->status);
+
+	while (pk_state(seen) != PK_ORPHAN && !pk_cas_relaxed(&w->status, &seen, pk_in_state(seen, state)))
+		;
 }
 
 /* w is the first of its socket: be the head, if the socket has the turn, or once it has. */
@@ -174,6 +178,7 @@ static enum pk_entered lead(struct pk_queue *q, struct pk_waiter *w, const struc
 		return PK_IS_HEAD;
 	if (!take(q, sn, NULL)) {
 		if (!join(q, w, &prev)) {
+			set_state(w, PK_ABANDONED);
 			pk_list_pass(&sn->local, w, NULL);
 			leave_bay(q, sn);
 			return PK_ORPHANED;
@@ -316,6 +321,8 @@ static struct pk_waiter *pass_on(struct pk_queue *q, struct snode *sn, struct pk
 		return NULL;
 	pk_store_relaxed(&sn->next, NULL); /* relaxed: we have left the sockets' queue */
 	n = next->leader;
+	if (pk_unlikely(!n)) /* a handler has forked, and this is the child */
+		return NULL;
 	next->leader = NULL;
 	next->turn = 1;
 	if (!pk_list_crown(n, &was)) /* O1 */
@@ -328,6 +335,8 @@ static void leave(struct pk_queue *q, struct pk_waiter *w, int *held)
 {
 	struct pk_record *by = w->record;
 
+	if (pk_unlikely(!pk_bay_users(bay_of(place_of(w)), q)))
+		return; /* the same */
 	while (w) {
 		struct snode *sn = place_of(w);
 		struct pk_waiter *n, *gone = NULL;

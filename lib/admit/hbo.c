@@ -10,7 +10,7 @@
  *  D62	The lock word is glibc's and has no room for the holder's socket; a hint beside
  *	it names the last one who had to wait for the lock.
  *  D63	No throttling of a socket's other waiters, nor its remedy against starvation:
- *	whoever waits sleeps on the word before long, and PARKADE_PATIENCE holds.
+ *	whoever waits sleeps on the word before long, as in glibc.
  *
  * State of a waiter: as in backoff.c.
  * Fairness: none.

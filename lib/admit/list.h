@@ -109,7 +109,8 @@ PK_INLINE struct pk_waiter *pk_list_next(const struct pk_waiter *w)
 {
 	struct pk_waiter *n = pk_load_acquire(&w->next); /* O2 */
 
-	return n == PK_LEFT || n == PK_END ? NULL : n;
+	/* Nor, behind a node that has been moved on meanwhile, what pull.h has there. */
+	return pk_is_mark(n) ? NULL : n;
 }
 
 PK_INLINE bool pk_list_gone(const struct pk_waiter *w)

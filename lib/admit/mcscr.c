@@ -8,7 +8,7 @@
  * Deviations (D1-D4 and D11 are in list.h)
  *  D31	Waiters are culled by the head: while it waits and when it gets the word, not
  *	when it lets it go.
- *  D32	The eldest one is let back after PARKADE_BATCH hand-overs or 4 ms, instead of
+ *  D32	The eldest one is let back after PARKADE_BATCH hand-overs or 1 ms, instead of
  *	with a probability of 1/1000 at each hand-over: those to sleepers take long.
  *
  * Those set aside are a stack, linked both ways: `aside` is the youngest one, `next` is
@@ -18,13 +18,14 @@
  *  I31	Only nodes whose `next` is set are culled: never the tail's.
  * Ledger: list.h's; `aside` and `batch` are told with the headship (O3).
  * Fairness: the youngest of those set aside comes back first, when the queue runs dry;
- *	the eldest every PARKADE_BATCH hand-overs and every 4 ms. NUMA-oblivious.
+ *	the eldest every PARKADE_BATCH hand-overs and every millisecond, so each of N
+ *	waiters within N ms or so. NUMA-oblivious.
  * Cost: see list.h: nothing for a lock, its record for a waiting thread. */
 #include "admit/list.h"
 #include "rt/clock.h"
 #include "rt/config.h"
 
-enum { EVERY_US = 4000 };
+enum { EVERY_US = 1000 };
 
 static void push(struct pk_waiter *w, struct pk_waiter *x)
 {

@@ -37,6 +37,9 @@ static void sleep_on_slot(struct pk_queue *q, struct pk_waiter *w)
 	struct slot *s = slot_of(q, w->batch);
 	uint32_t changes = pk_load_seq_cst(&s->changes);
 
+	/* A handler may have given the number up since it was looked at: then nobody calls. */
+	if (pk_state(pk_load_relaxed(&w->status)) >= PK_HEAD)
+		return;
 	pk_add_seq_cst(&s->sleepers, 1); /* O2 */
 	if (!pk_ticket_is_up(q, w))
 		pk_futex_wait_bits(&s->changes, changes, pk_ticket_bit(w->batch / SLOTS));
@@ -71,8 +74,7 @@ static enum pk_entered enter(struct pk_queue *q, struct pk_waiter *w, const stru
 	(void)deadline;
 	if (pk_ticket_draw(q, w, PK_AUX_PTL))
 		return wait(q, w);
-	pk_waiter_free(w);
-	return PK_ORPHANED;
+	return pk_ticket_refused(w);
 }
 
 static unsigned tend(struct pk_queue *q, struct pk_waiter *w, const int *word)
@@ -98,12 +100,12 @@ static void leave(struct pk_queue *q, struct pk_waiter *w, int *held)
 {
 	(void)held;
 	pk_waiter_free(w);
-	pk_ticket_show(q, PK_AUX_PTL, call);
+	pk_ticket_show(q, PK_AUX_PTL, PK_POLICY_ptl, call);
 }
 
 static void give_up(struct pk_queue *q, struct pk_waiter *w)
 {
-	if (pk_waiter_abandon(w) && !pk_ticket_die(q, w))
+	if (pk_waiter_abandon(w) && !pk_ticket_die(q, w, PK_AUX_PTL))
 		leave(q, w, NULL);
 }
 

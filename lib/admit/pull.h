@@ -17,13 +17,16 @@
  *
  * State of `status`
  *	WAITING -> PARKED	by its thread
- *	PARKED -> WAITING	by its thread, or by the predecessor that it waits for
- *	WAITING -> HEAD		by its thread
- *	WAITING, PARKED		by its thread: a handler has to wait, or its end
- *	-> ABANDONED
+ *	PARKED -> WAITING	by its thread
+ *	PARKED -> SPINNING	by the predecessor that it waits for, or has waited for
+ *	WAITING, SPINNING	by its thread
+ *	-> HEAD
+ *	WAITING, SPINNING,	by its thread: a handler has to wait, or its end
+ *	PARKED -> ABANDONED
  *	any -> ORPHAN		in the child of a fork
- * Not abortable: the node of one that gives up at the tail stays until somebody comes, which
- * is too long for a timed wait.
+ * Not abortable: the node of one that gives up at the tail, and its predecessor's, stay until
+ * somebody comes (for good if the lock is destroyed before), which is too long for timed
+ * waits.
  *
  * Ledger
  *  O1	tail: see tail.h.
@@ -57,7 +60,7 @@ PK_INLINE bool pk_pull_mark(struct pk_waiter *prev, struct pk_waiter *w)
 }
 
 /* Wake a sleeper. It may have seen by itself what it sleeps for: then this reaches a later
- * use of the node, which bears it. */
+ * use of the node, in whatever queue; everywhere SPINNING means no more than to look again. */
 PK_INLINE void pk_pull_rouse(const struct pk_waiter *mark)
 {
 	struct pk_waiter *s = (struct pk_waiter *)((uintptr_t)mark & ~PK_SLEEPER);
@@ -65,7 +68,7 @@ PK_INLINE void pk_pull_rouse(const struct pk_waiter *mark)
 
 	pk_fence(); /* O3 */
 	seen = pk_load_relaxed(&s->status);
-	if (pk_state(seen) == PK_PARKED && pk_cas_relaxed(&s->status, &seen, pk_in_state(seen, PK_WAITING)))
+	if (pk_state(seen) == PK_PARKED && pk_cas_relaxed(&s->status, &seen, pk_in_state(seen, PK_SPINNING)))
 		pk_futex_wake(&s->status, 1);
 }
 

@@ -30,6 +30,12 @@
 /* The node with this bit set in its address: pull.h. */
 #define PK_SLEEPER ((uintptr_t)4)
 
+/* No node: one of these. */
+PK_INLINE bool pk_is_mark(const struct pk_waiter *next)
+{
+	return (uintptr_t)next & 7;
+}
+
 PK_INLINE bool pk_is_sleeper(const struct pk_waiter *next)
 {
 	return (uintptr_t)next & PK_SLEEPER;

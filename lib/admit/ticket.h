@@ -104,10 +104,14 @@ PK_INLINE int pk_ticket_after(uint64_t aux)
 	return n == pk_ticket_next(aux) ? -1 : (int)n;
 }
 
-/* Whether the number is a dead one, and ours to pass. */
-static bool pk_ticket_bury(const struct pk_queue *q, uint32_t number)
+/* How many numbers are dead and have not been shown yet, in all queues: as long as there is
+ * none nobody has to be looked for. */
+extern uint32_t pk_tickets_dead;
+
+/* Whether the number is a dead one, and ours to pass. `policy`: the ticket policy. */
+static bool pk_ticket_bury(const struct pk_queue *q, uint32_t number, enum pk_policy policy)
 {
-	uint32_t known = pk_arena_known();
+	uint32_t known = pk_load_relaxed(&pk_tickets_dead) ? pk_arena_known() : 0;
 
 	for (uint32_t i = 0; i < known; i++)
 		for (unsigned k = 0; k < PK_RECORD_NODES; k++) {
@@ -115,8 +119,9 @@ static bool pk_ticket_bury(const struct pk_queue *q, uint32_t number)
 			uint8_t dead = 1;
 
 			/* acquire: the rest was written before it */
-			if (pk_load_acquire(&w->shuffler) == 1 && w->queue == q && w->batch == number &&
-			    pk_cas_acq_rel(&w->shuffler, &dead, 0)) {
+			if (pk_load_acquire(&w->shuffler) == 1 && w->policy == policy && w->queue == q &&
+			    w->batch == number && pk_cas_acq_rel(&w->shuffler, &dead, 0)) {
+				pk_sub_relaxed(&pk_tickets_dead, 1);
 				pk_waiter_free(w);
 				return true;
 			}
@@ -124,12 +129,16 @@ static bool pk_ticket_bury(const struct pk_queue *q, uint32_t number)
 	return false;
 }
 
+/* Show the next number; returns the state before that, or 0 if the state is not ours (a
+ * handler has forked). */
 PK_INLINE uint64_t pk_ticket_advance(struct pk_queue *q, enum pk_aux_kind kind)
 {
 	uint64_t aux = pk_load_relaxed(&q->aux), want;
 	uint32_t next, shown;
 
 	do {
+		if (pk_unlikely(!pk_aux_is(q, aux, kind)))
+			return 0;
 		next = pk_ticket_next(aux);
 		shown = pk_ticket_shown(aux) + 1;
 		want = pk_ticket_state(q, kind, next, shown, (uint32_t)aux & PK_TICKET_FLAGS);
@@ -144,30 +153,37 @@ typedef void pk_ticket_call(struct pk_queue *q, uint32_t number, uint64_t aux);
 
 /* Show the next number that is not dead. A dead one is called, too: its thread may have
  * gone to sleep with it, before a handler gave it up. */
-PK_INLINE void pk_ticket_show(struct pk_queue *q, enum pk_aux_kind kind, pk_ticket_call *call)
+PK_INLINE void pk_ticket_show(struct pk_queue *q, enum pk_aux_kind kind, enum pk_policy policy, pk_ticket_call *call)
 {
 	bool dead;
 
 	do {
 		uint64_t aux = pk_ticket_advance(q, kind);
-		int next = pk_ticket_after(aux);
+		int next = aux ? pk_ticket_after(aux) : -1;
 
-		dead = next >= 0 && aux & PK_TICKET_DEAD && pk_ticket_bury(q, (uint32_t)next);
+		dead = next >= 0 && aux & PK_TICKET_DEAD && pk_ticket_bury(q, (uint32_t)next, policy);
 		if (next >= 0)
 			call(q, (uint32_t)next, aux);
 	} while (dead);
 }
 
 /* Make w's number a dead one. False if it is shown: then w has to leave. */
-PK_INLINE bool pk_ticket_die(struct pk_queue *q, struct pk_waiter *w)
+PK_INLINE bool pk_ticket_die(struct pk_queue *q, struct pk_waiter *w, enum pk_aux_kind kind)
 {
 	uint64_t aux = pk_load_relaxed(&q->aux);
 	uint8_t dead = 1;
 
+	pk_add_relaxed(&pk_tickets_dead, 1);
 	pk_store_release(&w->shuffler, 1);
 	do {
-		if (pk_ticket_shown(aux) == w->batch)
-			return !pk_cas_acq_rel(&w->shuffler, &dead, 0);
+		if (!pk_aux_is(q, aux, kind))
+			return true; /* it has been shown and passed, and the queue is empty */
+		if (pk_ticket_shown(aux) == w->batch) {
+			if (!pk_cas_acq_rel(&w->shuffler, &dead, 0))
+				return true;
+			pk_sub_relaxed(&pk_tickets_dead, 1);
+			return false;
+		}
 	} while (!pk_cas_acq_rel(&q->aux, &aux, aux | PK_TICKET_DEAD)); /* O1 */
 	return true;
 }
@@ -207,13 +223,20 @@ PK_INLINE enum pk_entered pk_ticket_wait(struct pk_queue *q, struct pk_waiter *w
 	return PK_IS_HEAD;
 }
 
+/* w has no number: whoever looks at the node from within the thread sees no place. */
+PK_INLINE enum pk_entered pk_ticket_refused(struct pk_waiter *w)
+{
+	pk_store_relaxed(&w->status, pk_in_state(pk_load_relaxed(&w->status), PK_ABANDONED));
+	pk_waiter_free(w);
+	return PK_ORPHANED;
+}
+
 PK_INLINE enum pk_entered pk_ticket_enter(struct pk_queue *q, struct pk_waiter *w, enum pk_aux_kind kind,
 					  pk_ticket_sleep *sleep)
 {
 	if (pk_ticket_draw(q, w, kind))
 		return pk_ticket_wait(q, w, sleep);
-	pk_waiter_free(w);
-	return PK_ORPHANED;
+	return pk_ticket_refused(w);
 }
 
 #endif

@@ -10,6 +10,8 @@
  *	ghost's. */
 #include "admit/ticket.h"
 
+uint32_t pk_tickets_dead;
+
 /* The half of `aux` with the state: a futex word. */
 static const uint32_t *half(const struct pk_queue *q)
 {
@@ -20,6 +22,9 @@ static void sleep_on_word(struct pk_queue *q, struct pk_waiter *w)
 {
 	uint64_t aux = pk_load_relaxed(&q->aux), want = aux | PK_TICKET_SLEEPERS;
 
+	/* A handler may have given the number up since it was looked at: then nobody calls. */
+	if (!pk_aux_is(q, aux, PK_AUX_TKT) || pk_state(pk_load_relaxed(&w->status)) >= PK_HEAD)
+		return;
 	if (pk_ticket_shown(aux) != w->batch && (aux == want || pk_cas_relaxed(&q->aux, &aux, want)))
 		pk_futex_wait_bits(half(q), (uint32_t)want, pk_ticket_bit(w->batch));
 }
@@ -48,12 +53,12 @@ static void leave(struct pk_queue *q, struct pk_waiter *w, int *held)
 {
 	(void)held;
 	pk_waiter_free(w);
-	pk_ticket_show(q, PK_AUX_TKT, call);
+	pk_ticket_show(q, PK_AUX_TKT, PK_POLICY_tkt, call);
 }
 
 static void give_up(struct pk_queue *q, struct pk_waiter *w)
 {
-	if (pk_waiter_abandon(w) && !pk_ticket_die(q, w))
+	if (pk_waiter_abandon(w) && !pk_ticket_die(q, w, PK_AUX_TKT))
 		leave(q, w, NULL);
 }
 

@@ -30,7 +30,11 @@
  *	called nobody: so the queue is looked at again as well.
  *  O3	calls: release, acquire in pk_park_ready(): who has counted the call sees an
  *	empty queue.
- * Whoever has been called is awake, and does the same when its own wait is over. */
+ * Whoever has been called is awake, and does the same when its own wait is over.
+ *
+ * A thread that is cancelled asynchronously in its sleep here, or whose handler leaves by
+ * longjmp, remains counted in the bay: its socket then seems to have sleepers for good, and
+ * those of others are left to their 100 ms. */
 #include "pthread/lot.h"
 
 #include "admit/aux.h"
@@ -47,10 +51,11 @@ static const void *object_of(const struct pk_gate *gate)
 	return &gate->queue.aux;
 }
 
-/* How many have been called from a bay since sleepers of another socket were: a guide. */
-static uint64_t *turns_of(struct pk_bay *bay)
+/* How many have been called from a bay since sleepers of another socket were: a guide. In
+ * what readers have there a rest does no harm, either (rt/park.c). */
+static uint32_t *turns_of(struct pk_bay *bay)
 {
-	return &bay->unused[0];
+	return &bay->lead;
 }
 
 bool pk_lot_park(struct pk_gate *gate, unsigned socket, const struct timespec *until)
@@ -95,7 +100,7 @@ static bool had_turn(struct pk_gate *gate, unsigned socket)
 {
 	struct pk_bay *bay = pk_bay_next(socket, object_of(gate), NULL);
 
-	if (!bay || pk_load_relaxed(turns_of(bay)) < (uint64_t)pk_config.batch)
+	if (!bay || pk_load_relaxed(turns_of(bay)) < (uint32_t)pk_config.batch)
 		return false;
 	pk_store_relaxed(turns_of(bay), 0);
 	return true;

@@ -229,7 +229,8 @@ PK_NOINLINE int pk_spinlock_wait(pthread_spinlock_t *lock)
 			;
 		return 0;
 	}
-	r = pk_sockets > 1 ? pk_thread_record() : NULL;
+	/* Bays are found by addresses that are aligned; in packed structs others work on x86. */
+	r = pk_sockets > 1 && (uintptr_t)lock % sizeof(*lock) == 0 ? pk_thread_record() : NULL;
 	bay = r ? enter_bay(lock, r) : NULL;
 	if (!bay) {
 		wait_at_word(lock);

@@ -96,7 +96,12 @@ static int wait_once(const struct pk_site *at, const struct pk_admit_ops *ops, s
 		if (!stays)
 			return OUT;
 	}
-	w = deadline && (!ops->abortable || pk_waiters_idle(r) < 2) ? NULL : pk_waiter_take(r);
+	if (deadline && !ops->abortable)
+		w = NULL;
+	else if ((deadline || !stays) && pk_waiters_idle(r) < 2)
+		w = NULL;
+	else
+		w = pk_waiter_take(r);
 	if (!w) {
 		pk_count_in(r, PK_STAT_bypassed);
 		return pk_word_wait(at, NULL, NULL, false, deadline);
@@ -122,7 +127,7 @@ static PK_COLD void wait_in_lot(const struct pk_site *at, const struct pk_admit_
 		if (!until.tv_sec)
 			until = pk_clock_after(LONG_US);
 		stays = !pk_lot_park(at->gate, socket, &until);
-		r = pk_thread_record();		 /* another one if a handler has forked */
+		r = pk_thread_record();		  /* another one if a handler has forked */
 		ops = pk_load_acquire(&pk_admit); /* it may have changed */
 	}
 	if (!r || !ops)

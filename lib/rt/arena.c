@@ -226,8 +226,11 @@ static void keep_reads(struct pk_reads *reads)
 void pk_arena_fork_child(uint32_t kept)
 {
 	known = pk_arena_known();
-	for (uint32_t i = 0; i < known; i++)
+	for (uint32_t i = 0; i < known; i++) {
 		keep_reads(&record_at(i)->reads);
+		for (unsigned k = 0; k < PK_RECORD_NODES; k++)
+			record_at(i)->node[k].shuffler = 0; /* a ghost has no role (admit/ticket.h looks for one) */
+	}
 	used = first = kept;
 	free_list = 0;
 }

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "admit/aux.h"
+#include "admit/list.h"
 #include "admit/pull.h"
 #include "admit/ticket.h"
 #include "base/layout.h"
@@ -286,7 +286,7 @@ START_TEST(mcscr_culls)
 }
 END_TEST
 
-/* The eldest comes back after `batch` hand-overs (_i 0) or 4 ms (1), though the queue is never empty. */
+/* The eldest comes back after `batch` hand-overs (_i 0) or 1 ms (1), though the queue is never empty. */
 START_TEST(mcscr_is_fair)
 {
 	line_up(&pk_mcscr, "AAAAAAAA");
@@ -555,6 +555,58 @@ START_TEST(tickets_of_others)
 }
 END_TEST
 
+/* What is left behind in a free node of another policy is no dead number. */
+START_TEST(tickets_and_old_nodes)
+{
+	const struct pk_admit_ops *ops = tickets[_i];
+	struct pk_waiter *old;
+
+	draw(ops, 3, kinds[_i]);
+	old = new_node(&pk_cna);
+	old->queue = &queue;
+	old->shuffler = 1;
+	old->batch = 1;
+	pk_waiter_free(old);
+	ops->give_up(&queue, node[2]);
+	ops->leave(&queue, node[0], NULL);
+	ck_assert(pk_ticket_is_up(&queue, node[1]));
+	ck_assert(pk_queue_busy(&queue));
+	ops->leave(&queue, node[1], NULL);
+	ck_assert_uint_eq(queue.aux, 0);
+}
+END_TEST
+
+/* A head whose handler forks just as it leaves: what it finds in the child is not its own. */
+START_TEST(tickets_forked)
+{
+	const struct pk_admit_ops *ops = tickets[_i];
+	uint64_t ghost;
+
+	draw(ops, 3, kinds[_i]);
+	ghost = queue.aux;
+	pk_incarnation_next();
+	ops->leave(&queue, node[0], NULL);
+	ck_assert_uint_eq(queue.aux, ghost);
+	ck_assert(!pk_queue_busy(&queue));
+	ops->give_up(&queue, node[1]);
+	ck_assert_uint_eq(queue.aux, ghost);
+}
+END_TEST
+
+/* A late wake-up may reach the node in another queue: there it is a second look, no more. */
+START_TEST(pull_rouses)
+{
+	const struct pk_admit_ops *ops = pulls[_i];
+
+	line_up_pull(ops, 2);
+	node[1]->status = PK_PARKED;
+	ck_assert(pk_pull_mark(node[0], node[1]));
+	ck_assert_ptr_null(pk_list_next(node[0])); /* for who walks a list and has come astray */
+	ops->leave(&queue, node[0], NULL);
+	ck_assert_uint_eq(pk_state(node[1]->status), PK_SPINNING);
+}
+END_TEST
+
 /* Hints are kept apart, never touch exact state, and are lost to it. */
 START_TEST(hints)
 {
@@ -667,4 +719,5 @@ END_TEST
 UNIT("policies", {cna_sets_aside, 1}, {cna_orders, 1}, {cna_is_bounded, 1}, {cna_is_timely, 1}, {cna_reaps, 1},
      {cna_left, 1}, {cna_resumes, 1}, {mcscr_culls, 1}, {mcscr_is_fair, 2}, {mcscr_reaps, 1}, {strangers, 3},
      {strangers_first, 8}, {pull_gives_up, 3}, {pull_gives_up_before_a_stranger, 3}, {tickets_in_order, 2},
-     {tickets_wrap, 2}, {tickets_die, 2}, {tickets_of_others, 2}, {hints, 1}, {switches, 2})
+     {tickets_wrap, 2}, {tickets_die, 2}, {tickets_of_others, 2}, {tickets_and_old_nodes, 2}, {tickets_forked, 2},
+     {pull_rouses, 3}, {hints, 1}, {switches, 2})
