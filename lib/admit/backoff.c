@@ -7,7 +7,8 @@
  *	global lock of C-BO-MCS in Cohort (TOPC'15 sections 3.3 and 4).
  * Deviations
  *  D61	Everybody is a head of its own: the queue stays empty, and the interval is spent
- *	in tend(). Who has spent PARKADE_SPIN rounds sleeps on the word as in glibc.
+ *	in tend(). Who has spent PARKADE_SPIN rounds, or finds no room among the spinners of
+ *	its socket (rt/spin.h), sleeps on the word as in glibc.
  *
  * State of a waiter: HEAD. `batch` is the interval, in rounds.
  * Fairness: none; the papers' own complaint.
@@ -26,7 +27,7 @@ static void leave(struct pk_queue *q, struct pk_waiter *w, int *held)
 {
 	(void)q;
 	(void)held;
-	pk_waiter_free(w);
+	pk_back_off_leave(w);
 }
 
 const struct pk_admit_ops pk_backoff = {PK_POLICY_backoff, true, pk_back_off_enter, tend, leave, NULL, NULL, NULL};

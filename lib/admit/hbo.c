@@ -33,7 +33,7 @@ static void leave(struct pk_queue *q, struct pk_waiter *w, int *held)
 {
 	if (held && pk_aux_hint(q, PK_HINT_SOCKET) != w->socket + 1u)
 		pk_aux_set_hint(q, PK_HINT_SOCKET, w->socket + 1u);
-	pk_waiter_free(w);
+	pk_back_off_leave(w);
 }
 
 const struct pk_admit_ops pk_hbo = {PK_POLICY_hbo, true, pk_back_off_enter, tend, leave, NULL, NULL, NULL};
