@@ -668,7 +668,7 @@ static void *contend(void *timed)
  * time has the lock, and nothing is left behind. _i: whether they sleep by socket. */
 START_TEST(switches)
 {
-	enum { THREADS = 8, CHANGES = 100, MICROSECONDS = 1500000 };
+	enum { THREADS = 8, CHANGES = 20, MICROSECONDS = 1500000 };
 	static const char *const names[] = {
 #define PK_POLICY(name, ops, doc) #name,
 #include "admit/policy.def"

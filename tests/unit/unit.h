@@ -21,6 +21,7 @@ static inline int unit_run(const char *name, const struct unit_test *tests, size
 	SRunner *runner = srunner_create(suite);
 	int failed;
 
+	tcase_set_timeout(tcase, 60); /* Check's own 4 s are little on a busy machine */
 	for (size_t i = 0; i < n; i++)
 		tcase_add_loop_test(tcase, tests[i].test, 0, tests[i].runs);
 	suite_add_tcase(suite, tcase);
