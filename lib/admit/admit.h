@@ -9,7 +9,7 @@
  *	enter	returns when w is the head, or when it never will be
  *	tend	called by the head now and then while it waits for the word: work
  *		that is better done now than while the lock is held. Returns how many
- *		rounds of its spin budget it has spent there
+ *		rounds of its spin budget it has spent there. Null: there is none
  *	leave	called by the head once it has the word, or gives up: somebody
  *		else becomes the head, or the queue is empty
  *	splice	puts sleepers into the queue for their threads: those whom a

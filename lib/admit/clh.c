@@ -23,18 +23,4 @@ static enum pk_entered enter(struct pk_queue *q, struct pk_waiter *w, const stru
 	return pk_pull_enter(q, w, poll);
 }
 
-static unsigned tend(struct pk_queue *q, struct pk_waiter *w, const int *word)
-{
-	(void)q;
-	(void)w;
-	(void)word;
-	return 0;
-}
-
-static void leave(struct pk_queue *q, struct pk_waiter *w, int *held)
-{
-	(void)held;
-	pk_pull_leave(q, w);
-}
-
-const struct pk_admit_ops pk_clh = {PK_POLICY_clh, false, enter, tend, leave, NULL, NULL, pk_pull_give_up};
+const struct pk_admit_ops pk_clh = {PK_POLICY_clh, false, enter, NULL, pk_pull_leave, NULL, NULL, pk_pull_give_up};

@@ -44,19 +44,6 @@ static enum pk_entered enter_ctr(struct pk_queue *q, struct pk_waiter *w, const 
 	return pk_pull_enter(q, w, poll_ctr);
 }
 
-static unsigned tend(struct pk_queue *q, struct pk_waiter *w, const int *word)
-{
-	(void)q;
-	(void)w;
-	(void)word;
-	return 0;
-}
-
-static void leave(struct pk_queue *q, struct pk_waiter *w, int *held)
-{
-	(void)held;
-	pk_pull_leave(q, w);
-}
-
-const struct pk_admit_ops pk_hem = {PK_POLICY_hem, false, enter, tend, leave, NULL, NULL, pk_pull_give_up};
-const struct pk_admit_ops pk_hemctr = {PK_POLICY_hemctr, false, enter_ctr, tend, leave, NULL, NULL, pk_pull_give_up};
+const struct pk_admit_ops pk_hem = {PK_POLICY_hem, false, enter, NULL, pk_pull_leave, NULL, NULL, pk_pull_give_up};
+const struct pk_admit_ops pk_hemctr = {PK_POLICY_hemctr, false, enter_ctr, NULL,
+				       pk_pull_leave,	 NULL,	NULL,	   pk_pull_give_up};

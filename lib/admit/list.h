@@ -304,7 +304,7 @@ PK_INLINE void pk_list_promote(struct pk_queue *q, struct pk_waiter *n, int *hel
 
 /* The head w leaves: make the next live waiter the head. `held`: the lock's word,
  * if w has got it. */
-PK_INLINE void pk_list_pass(struct pk_queue *q, struct pk_waiter *w, int *held)
+static inline void pk_list_pass(struct pk_queue *q, struct pk_waiter *w, int *held)
 {
 	struct pk_record *by = w->record;
 	struct pk_waiter *n = pk_list_unlink(q, w);
@@ -408,7 +408,7 @@ PK_INLINE bool pk_list_spin(struct pk_waiter *w)
 	return crowned;
 }
 
-PK_INLINE enum pk_entered pk_list_settle(struct pk_queue *q, struct pk_waiter *w, pk_steal *steal)
+static inline enum pk_entered pk_list_settle(struct pk_queue *q, struct pk_waiter *w, pk_steal *steal)
 {
 	for (;;) {
 		uint32_t status = pk_load_acquire(&w->status); /* O3 */

@@ -24,19 +24,9 @@ static unsigned tend(struct pk_queue *q, struct pk_waiter *w, const int *word)
 	return 0;
 }
 
-static void leave(struct pk_queue *q, struct pk_waiter *w, int *held)
-{
-	pk_list_pass(q, w, held);
-}
-
 static void splice(struct pk_queue *q, struct pk_waiter *first, struct pk_waiter *last, int *held)
 {
 	pk_list_splice(q, first, last, held, PK_POLICY_mcs);
 }
 
-static enum pk_entered settle(struct pk_queue *q, struct pk_waiter *w, pk_steal *steal)
-{
-	return pk_list_settle(q, w, steal);
-}
-
-const struct pk_admit_ops pk_mcs = {PK_POLICY_mcs, true, enter, tend, leave, splice, settle, NULL};
+const struct pk_admit_ops pk_mcs = {PK_POLICY_mcs, true, enter, tend, pk_list_pass, splice, pk_list_settle, NULL};

@@ -77,14 +77,6 @@ static enum pk_entered enter(struct pk_queue *q, struct pk_waiter *w, const stru
 	return pk_ticket_refused(w);
 }
 
-static unsigned tend(struct pk_queue *q, struct pk_waiter *w, const int *word)
-{
-	(void)q;
-	(void)w;
-	(void)word;
-	return 0;
-}
-
 static void call(struct pk_queue *q, uint32_t number, uint64_t aux)
 {
 	struct slot *s = slot_of(q, number);
@@ -109,4 +101,4 @@ static void give_up(struct pk_queue *q, struct pk_waiter *w)
 		leave(q, w, NULL);
 }
 
-const struct pk_admit_ops pk_ptl = {PK_POLICY_ptl, false, enter, tend, leave, NULL, NULL, give_up};
+const struct pk_admit_ops pk_ptl = {PK_POLICY_ptl, false, enter, NULL, leave, NULL, NULL, give_up};

@@ -125,11 +125,12 @@ PK_INLINE enum pk_entered pk_pull_enter(struct pk_queue *q, struct pk_waiter *w,
 	return pk_pull_wait(w, poll);
 }
 
-PK_INLINE void pk_pull_leave(struct pk_queue *q, struct pk_waiter *w)
+static inline void pk_pull_leave(struct pk_queue *q, struct pk_waiter *w, int *held)
 {
 	struct pk_record *by = w->record;
 	struct pk_waiter *seen;
 
+	(void)held;
 	if (pk_tail_cut(q, w, NULL)) {
 		pk_waiter_free(w);
 		return;
@@ -150,7 +151,7 @@ static inline void pk_pull_give_up(struct pk_queue *q, struct pk_waiter *w)
 	if (!pk_waiter_abandon(w))
 		return;
 	if (!prev) {
-		pk_pull_leave(q, w);
+		pk_pull_leave(q, w, NULL);
 		return;
 	}
 	seen = pk_xchg_acq_rel(&w->next, prev); /* O2 */

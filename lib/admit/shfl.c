@@ -164,9 +164,4 @@ static void splice(struct pk_queue *q, struct pk_waiter *first, struct pk_waiter
 	pk_list_splice(q, first, last, held, PK_POLICY_shfl);
 }
 
-static enum pk_entered settle(struct pk_queue *q, struct pk_waiter *w, pk_steal *steal)
-{
-	return pk_list_settle(q, w, steal);
-}
-
-const struct pk_admit_ops pk_shfl = {PK_POLICY_shfl, true, enter, tend, leave, splice, settle, NULL};
+const struct pk_admit_ops pk_shfl = {PK_POLICY_shfl, true, enter, tend, leave, splice, pk_list_settle, NULL};

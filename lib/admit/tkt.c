@@ -35,14 +35,6 @@ static enum pk_entered enter(struct pk_queue *q, struct pk_waiter *w, const stru
 	return pk_ticket_enter(q, w, PK_AUX_TKT, sleep_on_word);
 }
 
-static unsigned tend(struct pk_queue *q, struct pk_waiter *w, const int *word)
-{
-	(void)q;
-	(void)w;
-	(void)word;
-	return 0;
-}
-
 static void call(struct pk_queue *q, uint32_t number, uint64_t aux)
 {
 	if (aux & PK_TICKET_SLEEPERS && pk_futex_wake_bits(half(q), pk_ticket_bit(number)))
@@ -62,4 +54,4 @@ static void give_up(struct pk_queue *q, struct pk_waiter *w)
 		leave(q, w, NULL);
 }
 
-const struct pk_admit_ops pk_tkt = {PK_POLICY_tkt, false, enter, tend, leave, NULL, NULL, give_up};
+const struct pk_admit_ops pk_tkt = {PK_POLICY_tkt, false, enter, NULL, leave, NULL, NULL, give_up};

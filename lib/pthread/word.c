@@ -67,7 +67,7 @@ static bool spin(struct turn *t, unsigned budget)
 		if (!seen && pk_cas_acquire(t->at->word, &seen, t->take)) /* O6 */
 			return true;
 		if (t->w && budget % TEND_ROUNDS == 0) {
-			unsigned spent = t->ops->tend(&t->at->gate->queue, t->w, t->at->word);
+			unsigned spent = t->ops->tend ? t->ops->tend(&t->at->gate->queue, t->w, t->at->word) : 0;
 
 			if (pk_unlikely(budget % CLOCK_ROUNDS == 0 && budget))
 				lose_patience(t);
