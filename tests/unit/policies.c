@@ -627,6 +627,94 @@ START_TEST(hints)
 }
 END_TEST
 
+/* ---- parking by socket ---- */
+
+static struct pk_gate gate;
+static bool in_time[2], back[2];
+
+static void *sleep_in_lot(void *number)
+{
+	unsigned socket = (unsigned)(uintptr_t)number;
+	struct timespec until = pk_clock_after(10000000);
+
+	in_time[socket] = pk_lot_park(&gate, socket, &until);
+	pk_store_release(&back[socket], true);
+	return NULL;
+}
+
+/* A gate in whose queue somebody is. */
+static void make_busy(void)
+{
+	pk_incarnation_next();
+	pk_topology_read("", "2x3");
+	pk_spin_setup();
+	node[0] = new_node(&pk_mcs);
+	gate.queue.tail = pk_waiter_name(node[0]);
+}
+
+static pthread_t sleeper(unsigned socket)
+{
+	pthread_t thread;
+
+	pk_store_relaxed(&back[socket], false);
+	ck_assert_int_eq(pthread_create(&thread, NULL, sleep_in_lot, (void *)(uintptr_t)socket), 0);
+	while (!pk_bay_next(socket, &gate.queue.aux, NULL) || !(pk_load_relaxed(&gate.flags) & PK_FLAG_LOT))
+		usleep(100);
+	usleep(20000); /* asleep by now */
+	ck_assert(!pk_load_acquire(&back[socket]));
+	return thread;
+}
+
+/* Nobody is called while the queue is busy; then those of the caller's own socket, until they have had their turn, and
+ * in the end the flag is gone. */
+START_TEST(lot_calls)
+{
+	pthread_t thread[2];
+
+	make_busy();
+	pk_config.batch = 2; /* two are called at once where there is room for one spinner beside the head */
+	thread[0] = sleeper(0);
+	thread[1] = sleeper(1);
+	pk_lot_check(&gate, 0);
+	usleep(20000);
+	ck_assert(!pk_load_acquire(&back[0]) && !pk_load_acquire(&back[1]));
+	gate.queue.tail = 0;
+	pk_lot_check(&gate, 0);
+	pthread_join(thread[0], NULL);
+	ck_assert(in_time[0] && !pk_load_acquire(&back[1]));
+	gate.queue.tail = pk_waiter_name(node[0]);
+	/* A new one on socket 0, whose bay remembers that it has had its turn. */
+	thread[0] = sleeper(0);
+	pk_bay_next(0, &gate.queue.aux, NULL)->lead = 2;
+	gate.queue.tail = 0;
+	pk_lot_check(&gate, 0);
+	pthread_join(thread[1], NULL);
+	ck_assert(in_time[1] && !pk_load_acquire(&back[0]));
+	ck_assert(gate.flags & PK_FLAG_LOT);
+	pk_lot_check(&gate, 0);
+	pthread_join(thread[0], NULL);
+	ck_assert(in_time[0]);
+	pk_lot_check(&gate, 0);
+	ck_assert_uint_eq(gate.flags, 0);
+}
+END_TEST
+
+/* Who finds the queue dry does not sleep; who has slept long enough, or finds no bay, is to queue for good. */
+START_TEST(lot_refuses)
+{
+	struct timespec past = {1, 0}, until = pk_clock_after(10000000);
+
+	make_busy();
+	ck_assert(!pk_lot_park(&gate, 0, &past));
+	gate.queue.tail = 0;
+	ck_assert(pk_lot_park(&gate, 0, &until));
+	gate.queue.tail = pk_waiter_name(node[0]);
+	for (int n = 0; n < PK_BAY_WAYS * PK_BAY_USERS_MAX; n++)
+		ck_assert_ptr_nonnull(pk_bay_enter(0, &gate.queue.aux));
+	ck_assert(!pk_lot_park(&gate, 0, &until));
+}
+END_TEST
+
 /* ---- all of them ---- */
 
 static struct {
@@ -720,4 +808,4 @@ UNIT("policies", {cna_sets_aside, 1}, {cna_orders, 1}, {cna_is_bounded, 1}, {cna
      {cna_left, 1}, {cna_resumes, 1}, {mcscr_culls, 1}, {mcscr_is_fair, 2}, {mcscr_reaps, 1}, {strangers, 3},
      {strangers_first, 8}, {pull_gives_up, 3}, {pull_gives_up_before_a_stranger, 3}, {tickets_in_order, 2},
      {tickets_wrap, 2}, {tickets_die, 2}, {tickets_of_others, 2}, {tickets_and_old_nodes, 2}, {tickets_forked, 2},
-     {pull_rouses, 3}, {hints, 1}, {switches, 2})
+     {pull_rouses, 3}, {hints, 1}, {lot_calls, 1}, {lot_refuses, 1}, {switches, 2})
