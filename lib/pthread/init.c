@@ -28,7 +28,7 @@ static __attribute__((constructor)) void setup(void)
 	int saved = errno;
 
 	pk_real();
-	pk_config_read();
+	pk_config_read(pk_real_file());
 	pk_topology_read("", pk_config.topology);
 	pk_spin_setup();
 	pk_incarnation_setup();

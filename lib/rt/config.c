@@ -159,11 +159,37 @@ static void set_several(const char *conf)
 	}
 }
 
-void pk_config_read(void)
+/* Loaded by the name libparkade-POLICY.so, a link, the library has that policy by default. */
+static void policy_of_file(const char *file)
+{
+	static const char prefix[] = "libparkade-";
+	const char *name = file ? strrchr(file, '/') : NULL, *end;
+	char policy[PK_CONFIG_NAME], shown[PK_CONFIG_SHOWN];
+
+	name = name ? name + 1 : file;
+	if (!name || strncmp(name, prefix, strlen(prefix)))
+		return;
+	name += strlen(prefix);
+	end = strstr(name, ".so");
+	if (!end || end - name >= (int)sizeof(policy))
+		return;
+	memcpy(policy, name, (size_t)(end - name));
+	policy[end - name] = '\0';
+	for (const struct option *o = options; o < options + OPTIONS; o++)
+		if (o->value == &pk_config.policy && is_choice(o->choices, policy)) {
+			set(o, policy, strlen(policy));
+			return;
+		}
+	pk_report("parkade: warning: the library's name: '%s': not one of the policies: ignored\n",
+		  printable(shown, policy));
+}
+
+void pk_config_read(const char *file)
 {
 	char buf[PK_CONFIG_NAME];
 	int saved = errno;
 
+	policy_of_file(file);
 	/* PARKADE_CONF first, so that a variable of its own wins. */
 	for (int pass = 0; pass < 2; pass++)
 		for (const struct option *o = options; o < options + OPTIONS; o++) {

@@ -20,8 +20,9 @@ struct pk_config {
 extern struct pk_config pk_config;
 
 /* Read PARKADE_* from the environment (not in a set-user-ID program). A bad
- * value is reported in one line and its default kept. */
-void pk_config_read(void);
+ * value is reported in one line and its default kept. The default policy is the
+ * one after which the library's `file` is named (libparkade-cna.so), if it is. */
+void pk_config_read(const char *file);
 
 /* Report that a value was not usable and what is wrong with it. */
 void pk_config_reject(const char *name, const char *value, const char *why);

@@ -56,3 +56,10 @@ const struct pk_real *pk_real(void)
 		resolve();
 	return &table;
 }
+
+const char *pk_real_file(void)
+{
+	Dl_info info;
+
+	return dladdr(&table, &info) ? info.dli_fname : NULL;
+}

@@ -22,4 +22,8 @@ const struct pk_real *pk_real(void);
 /* Whether that needs no looking up any more. */
 bool pk_real_ready(void);
 
+/* The file name by which the loader has found this library, as in
+ * "/usr/lib64/libparkade.so.1"; null if it cannot tell. */
+const char *pk_real_file(void);
+
 #endif

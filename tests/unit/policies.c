@@ -767,7 +767,7 @@ START_TEST(switches)
 	uint64_t end;
 	pthread_t thread[THREADS];
 
-	pk_config_read();
+	pk_config_read(NULL);
 	pk_topology_read("", "4x4@thread");
 	pk_spin_setup();
 	pk_incarnation_setup();

@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+# SPDX-FileCopyrightText: 2026 The parkade authors
+"""Reads the command line and calls the sub-command.
+
+A sub-command is a module with add(commands), which adds its parser; the function that the parser
+sets as `run' gets the arguments and returns the exit status.
+"""
+
+import argparse
+
+from . import paths, system
+
+SUBCOMMANDS = (system,)
+
+
+def parser():
+    top = argparse.ArgumentParser(prog="parkade", description="Steers the parkade lock library. See parkade(1); "
+                                  "parkade(7) is about the library itself.")
+    top.add_argument("--version", action="version", version=f"parkade {paths.VERSION}")
+    commands = top.add_subparsers(metavar="COMMAND", required=True, title="commands")
+    for module in SUBCOMMANDS:
+        module.add(commands)
+    return top
+
+
+def main(arguments=None):
+    args = parser().parse_args(arguments)
+    return args.run(args)
