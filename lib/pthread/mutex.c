@@ -224,11 +224,15 @@ int pk_mutex_wake(struct pk_mutex *m)
 
 int pk_mutex_init(pthread_mutex_t *mutex, const pthread_mutexattr_t *attr)
 {
-	if (attr)
+	/* glibc's attributes are the kind, and flags above it. */
+	unsigned kind = attr ? *(const unsigned *)(const void *)attr : 0;
+
+	if (PK_KIND_VALUE(kind) & PK_KIND_OWN_WAY)
 		return pk_real()->pthread_mutex_init(mutex, attr);
-	/* What glibc's does with the default attributes, without asking for it:
+	/* What glibc's does with the kinds that we serve, without asking for it:
 	 * allocators initialise mutexes before anything can be looked up. */
 	memset(mutex, 0, sizeof(*mutex));
+	pk_mutex_of(mutex)->kind = PK_KIND_VALUE(kind);
 	return 0;
 }
 

@@ -6,6 +6,7 @@
 #include <dlfcn.h>
 #include <stdlib.h>
 
+#include "base/arch/arch.h"
 #include "base/atomic.h"
 #include "base/compiler.h"
 #include "rt/report.h"
@@ -13,15 +14,11 @@
 static struct pk_real table;
 static int resolved;
 
-static void *find(const char *name)
+/* An allocator may lock, and so get us here, before any constructor has run: what is
+ * looked up is there, for the loader allocates memory to say that it is not. */
+static void *find(const char *name, const char *version)
 {
-	/* Before glibc 2.36 dlsym may find a function's oldest version, and those of
-	 * pthread_cond_* before 2.3.2 take another object. The node exists only where
-	 * glibc is as old as that; without it there is but one version. */
-	void *found = dlvsym(RTLD_NEXT, name, "GLIBC_2.3.2");
-
-	if (!found)
-		found = dlsym(RTLD_NEXT, name);
+	void *found = version ? dlvsym(RTLD_NEXT, name, version) : dlsym(RTLD_NEXT, name);
 
 	if (!found) {
 		pk_report("parkade: error: the C library has no %s\n", name);
@@ -34,14 +31,19 @@ static void resolve(void)
 {
 	struct pk_real found;
 
-#define PK_REAL(type, name, args) found.name = (type(*) args)find(#name);
+#define PK_REAL(type, name, args) found.name = (type(*) args)find(#name, NULL);
+/* Before glibc 2.36 dlsym may find a function's oldest version. */
+#define PK_REAL_2_3_2(type, name, args) found.name = (type(*) args)find(#name, PK_ARCH_NODE_2_3_2);
 #include "rt/real.def"
 #undef PK_REAL
+#undef PK_REAL_2_3_2
 	/* Two threads may get here at once; they write the same. Each entry is
 	 * stored atomically so that neither sees half a pointer. */
 #define PK_REAL(type, name, args) pk_store_relaxed(&table.name, found.name);
+#define PK_REAL_2_3_2 PK_REAL
 #include "rt/real.def"
 #undef PK_REAL
+#undef PK_REAL_2_3_2
 	pk_store_release(&resolved, 1);
 }
 

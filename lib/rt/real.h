@@ -11,8 +11,10 @@
 
 struct pk_real {
 #define PK_REAL(type, name, args) type(*name) args;
+#define PK_REAL_2_3_2 PK_REAL
 #include "rt/real.def"
 #undef PK_REAL
+#undef PK_REAL_2_3_2
 };
 
 /* The table. The constructor fills it, so that no lock path has to call dlsym; a

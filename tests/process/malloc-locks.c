@@ -3,10 +3,10 @@
 /*
  * A program whose own malloc locks a mutex in every call, from before any library's constructor on, as jemalloc does.
  *
- * Power-of-two classes over a bump pointer, one mutex for all, trylock before lock.  Threads contend on it in
- * .preinit_array, which runs before the constructors of every library, and again in main.  A lock path that
- * allocates comes back into the allocator with the mutex held or wanted by the same thread: that is reported, not
- * waited for.  Exits 0 when all blocks kept what was written into them and both phases were contended.
+ * Power-of-two classes over a bump pointer, one mutex for all, initialised in the first call, trylock before lock.
+ * Threads contend on it in .preinit_array, which runs before the constructors of every library, and again in main.  A
+ * lock path that allocates comes back into the allocator with the mutex held or wanted by the same thread: that is
+ * reported, not waited for.  Exits 0 when all blocks kept what was written into them and both phases were contended.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -33,7 +33,8 @@ union block {
 	union block *next;
 };
 
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t mutex;
+static int started;
 static union block *free_list[CLASSES];
 static char *bump, *bump_end;
 static long calls, contended;
@@ -47,11 +48,37 @@ static void die(const char *what)
 	_exit(1);
 }
 
+/* As jemalloc does in its first call, which may be any library's constructor's. The attributes
+ * make it ask glibc for more than zeroes. */
+static void allocator_start(void)
+{
+	pthread_mutexattr_t of_mutex;
+	pthread_condattr_t of_cond;
+	pthread_rwlockattr_t of_rwlock;
+	pthread_cond_t cond;
+	pthread_rwlock_t rwlock;
+
+	if (pthread_mutexattr_init(&of_mutex) != 0 ||
+	    pthread_mutexattr_settype(&of_mutex, PTHREAD_MUTEX_ADAPTIVE_NP) != 0 ||
+	    pthread_mutex_init(&mutex, &of_mutex) != 0)
+		die("pthread_mutex_init");
+	if (pthread_condattr_init(&of_cond) != 0 || pthread_condattr_setclock(&of_cond, CLOCK_MONOTONIC) != 0 ||
+	    pthread_cond_init(&cond, &of_cond) != 0)
+		die("pthread_cond_init");
+	if (pthread_rwlockattr_init(&of_rwlock) != 0 ||
+	    pthread_rwlockattr_setkind_np(&of_rwlock, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP) != 0 ||
+	    pthread_rwlock_init(&rwlock, &of_rwlock) != 0)
+		die("pthread_rwlock_init");
+	started = 1;
+}
+
 static void allocator_lock(void)
 {
 	if (inside)
-		die("a call from within lock or unlock: the lock path allocates");
+		die("a call from within lock, unlock or init: that path allocates");
 	inside = 1;
+	if (!started)
+		allocator_start();
 	if (pthread_mutex_trylock(&mutex) != 0) {
 		if (pthread_mutex_lock(&mutex) != 0)
 			die("lock failed");
@@ -208,6 +235,7 @@ static void contend(uintptr_t rounds)
 
 static void before_constructors(void)
 {
+	free(malloc(1)); /* before there is a second thread */
 	contend(3000);
 }
 

@@ -386,10 +386,37 @@ START_TEST(c11_mutex)
 }
 END_TEST
 
+/* With every attribute that there is, initialised mutexes hold the same bytes. */
+START_TEST(initialised)
+{
+	static const int types[] = {-1, PTHREAD_MUTEX_NORMAL, PTHREAD_MUTEX_RECURSIVE, PTHREAD_MUTEX_ERRORCHECK,
+				    PTHREAD_MUTEX_ADAPTIVE_NP};
+	static const int protocols[] = {PTHREAD_PRIO_NONE, PTHREAD_PRIO_INHERIT, PTHREAD_PRIO_PROTECT};
+	unsigned type = (unsigned)_i % 5, protocol = (unsigned)_i / 5 % 3, flags = (unsigned)_i / 15;
+	pthread_mutexattr_t attr;
+	pthread_mutex_t ours, glibcs;
+
+	/* Where it fails (ENOTSUP) they stay as they are. */
+	memset(&ours, 0x55, sizeof(ours));
+	memset(&glibcs, 0x55, sizeof(glibcs));
+	MUST(pthread_mutexattr_init(&attr));
+	if (types[type] >= 0)
+		MUST(pthread_mutexattr_settype(&attr, types[type]));
+	MUST(pthread_mutexattr_setprotocol(&attr, protocols[protocol]));
+	MUST(pthread_mutexattr_setrobust(&attr, flags & 1 ? PTHREAD_MUTEX_ROBUST : PTHREAD_MUTEX_STALLED));
+	MUST(pthread_mutexattr_setpshared(&attr, flags & 2 ? PTHREAD_PROCESS_SHARED : PTHREAD_PROCESS_PRIVATE));
+	if (flags & 4)
+		MUST(pthread_mutexattr_setprioceiling(&attr, 1));
+	ck_assert_int_eq(api_bound()->init(&ours, &attr), api_glibc()->init(&glibcs, &attr));
+	ck_assert_mem_eq(&ours, &glibcs, sizeof(ours));
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_make("same-bits");
 
+	SUITE_CASE_OF(s, initialised, 10, 5 * 3 * 8);
 	SUITE_CASE_OF(s, threads_of_two_sides, 120, KINDS);
 	SUITE_CASE_OF(s, calls_of_two_sides, 120, KINDS);
 	SUITE_CASE_OF(s, sleepers_of_two_sides, 120, KINDS);

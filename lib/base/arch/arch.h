@@ -6,7 +6,9 @@
  * pk_arch_thread_pointer()  the base of what glibc's __rseq_offset counts from
  * pk_arch_syscall(nr, ...)  a system call; the result, or -errno. It leaves
  *                           errno alone and calls nothing that a program may
- *                           interpose. */
+ *                           interpose
+ * PK_ARCH_NODE_2_3_2        the version of what got another one in glibc 2.3.2;
+ *                           NULL where glibc is younger and there is but one */
 #ifndef PK_ARCH_H
 #define PK_ARCH_H
 
@@ -18,6 +20,10 @@
 #include "base/arch/aarch64.h"
 #else
 #include "base/arch/generic.h"
+#endif
+
+#ifndef PK_ARCH_NODE_2_3_2
+#define PK_ARCH_NODE_2_3_2 NULL
 #endif
 
 #ifndef PK_ARCH_SYSCALL

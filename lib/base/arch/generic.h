@@ -2,6 +2,10 @@
 /* SPDX-FileCopyrightText: 2026 The parkade authors */
 /* Any other architecture, in terms of the compiler and libc. */
 
+#ifdef __s390x__
+#define PK_ARCH_NODE_2_3_2 "GLIBC_2.3.2"
+#endif
+
 PK_INLINE void pk_arch_relax(void)
 {
 	__asm__ __volatile__("" ::: "memory");

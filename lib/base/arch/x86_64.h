@@ -3,6 +3,7 @@
 /* x86-64: the three things that C cannot say. The contract is in arch.h. */
 
 #define PK_ARCH_SYSCALL 1
+#define PK_ARCH_NODE_2_3_2 "GLIBC_2.3.2"
 /* glibc's spin locks, here in assembler, count down from 1. */
 #define PK_ARCH_SPIN_DOWN 1
 
