@@ -6,7 +6,15 @@
  * pk_arch_thread_pointer()  the base of what glibc's __rseq_offset counts from
  * pk_arch_syscall(nr, ...)  a system call; the result, or -errno. It leaves
  *                           errno alone and calls nothing that a program may
- *                           interpose. */
+ *                           interpose.
+ * PK_ARCH_MUTEX_SIZE        of pthread_mutex_t, unless it is 40
+ * PK_ARCH_NO_BYTE_CAS       where the compiler would call a library (base/atomic.h)
+ * PK_ARCH_ASIDE             defined where the library stands aside
+ *                           (pthread/aside.c); there is none of the above but
+ *                           the system call
+ *
+ * A machine is here when glibc's objects have been looked at on it, field by field
+ * (CONTRIBUTING.md, "Adding an architecture"). configure asks this file. */
 #ifndef PK_ARCH_H
 #define PK_ARCH_H
 
@@ -16,8 +24,13 @@
 #include "base/arch/x86_64.h"
 #elif defined(__aarch64__) && defined(__LP64__)
 #include "base/arch/aarch64.h"
-#else
+#elif (defined(__s390x__) || (defined(__powerpc64__) && defined(__LITTLE_ENDIAN__)) || defined(__riscv)) &&            \
+	defined(__LP64__)
 #include "base/arch/generic.h"
+#elif defined(__i386__) || defined(__arm__)
+#define PK_ARCH_ASIDE 1
+#else
+#error "nobody has looked at this architecture's pthread objects yet: see CONTRIBUTING.md, Adding an architecture"
 #endif
 
 #ifndef PK_ARCH_SYSCALL
