@@ -35,10 +35,10 @@ AC_CACHE_CHECK([what is known of this architecture], [pk_cv_arch],
   [pk_cv_arch=nothing
    pk_save_CPPFLAGS=$CPPFLAGS
    CPPFLAGS="$CPPFLAGS -I$srcdir/lib"
-   AC_PREPROC_IFELSE([AC_LANG_SOURCE([[
+   AC_COMPILE_IFELSE([AC_LANG_SOURCE([[
 #include "base/arch/arch.h"
 ]])], [pk_cv_arch="its layout"])
-   AC_PREPROC_IFELSE([AC_LANG_SOURCE([[
+   AC_COMPILE_IFELSE([AC_LANG_SOURCE([[
 #include "base/arch/arch.h"
 #ifndef PK_ARCH_ASIDE
 #error no
