@@ -4,7 +4,9 @@ dnl
 dnl The configure checks that are parkade's own.
 
 dnl PK_REQUIRE_TARGET
-dnl Stops on a target whose mutex the library does not know bit by bit.
+dnl Stops on a target whose objects the library does not know bit by bit. Where
+dnl they are known to have no room, on 32-bit ones, the library is built that
+dnl replaces nothing (PK_ASIDE).
 AC_DEFUN([PK_REQUIRE_TARGET],
 [AS_CASE([$host_os],
   [linux*], [],
@@ -28,14 +30,27 @@ AS_CASE([$pk_cv_glibc],
   [no], [AC_MSG_ERROR([this C library is not supported: the library keeps the mutex of the GNU C library, bit for bit, and no other])],
   [old], [AC_MSG_ERROR([this glibc is not supported: functions that the library replaces are missing before glibc 2.31])])
 
-AC_CACHE_CHECK([for a 64-bit target], [pk_cv_lp64],
-  [AC_PREPROC_IFELSE([AC_LANG_SOURCE([[
-#ifndef __LP64__
-#error not LP64
+dnl The list of machines is the library's own.
+AC_CACHE_CHECK([what is known of this architecture], [pk_cv_arch],
+  [pk_cv_arch=nothing
+   pk_save_CPPFLAGS=$CPPFLAGS
+   CPPFLAGS="$CPPFLAGS -I$srcdir/lib"
+   AC_COMPILE_IFELSE([AC_LANG_SOURCE([[
+#include "base/arch/arch.h"
+]])], [pk_cv_arch="its layout"])
+   AC_COMPILE_IFELSE([AC_LANG_SOURCE([[
+#include "base/arch/arch.h"
+#ifndef PK_ARCH_ASIDE
+#error no
 #endif
-]])], [pk_cv_lp64=yes], [pk_cv_lp64=no])])
-AS_IF([test "$pk_cv_lp64" = no],
-  [AC_MSG_ERROR([this target is not supported: a pthread_mutex_t has room for the queue only where pointers and longs have 64 bits])])
+]])], [pk_cv_arch="no room for a queue"])
+   CPPFLAGS=$pk_save_CPPFLAGS])
+AS_IF([test "$pk_cv_arch" = nothing],
+  [AC_MSG_ERROR([$host is not supported: the library shares the bytes of pthread_mutex_t, pthread_cond_t and pthread_rwlock_t with glibc, and on this architecture nobody has looked at them yet; CONTRIBUTING.md, Adding an architecture, says what that takes])])
+AM_CONDITIONAL([PK_ASIDE], [test "$pk_cv_arch" != "its layout"])
+AM_COND_IF([PK_ASIDE],
+  [pk_library_text="stands aside: a program's locks stay glibc's"],
+  [pk_library_text="replaces glibc's locks"])
 ])
 
 dnl PK_CHECK_SYMVER

@@ -120,7 +120,7 @@ static bool pk_ticket_bury(const struct pk_queue *q, uint32_t number, enum pk_po
 
 			/* acquire: the rest was written before it */
 			if (pk_load_acquire(&w->shuffler) == 1 && w->policy == policy && w->queue == q &&
-			    w->batch == number && pk_cas_acq_rel(&w->shuffler, &dead, 0)) {
+			    w->batch == number && pk_cas_byte_acq_rel(&w->shuffler, &dead, 0)) {
 				pk_sub_relaxed(&pk_tickets_dead, 1);
 				pk_waiter_free(w);
 				return true;
@@ -179,7 +179,7 @@ PK_INLINE bool pk_ticket_die(struct pk_queue *q, struct pk_waiter *w, enum pk_au
 		if (!pk_aux_is(q, aux, kind))
 			return true; /* it has been shown and passed, and the queue is empty */
 		if (pk_ticket_shown(aux) == w->batch) {
-			if (!pk_cas_acq_rel(&w->shuffler, &dead, 0))
+			if (!pk_cas_byte_acq_rel(&w->shuffler, &dead, 0))
 				return true;
 			pk_sub_relaxed(&pk_tickets_dead, 1);
 			return false;

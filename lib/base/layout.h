@@ -22,6 +22,19 @@
 #include "base/compiler.h"
 #include "base/queue.h"
 
+#ifdef PK_ARCH_ASIDE
+#error "pthread_mutex_t has no room for a queue on this architecture: the library stands aside there"
+#endif
+
+/* glibc's sizes, which programs have compiled in; the offsets are compared below. */
+#ifndef PK_ARCH_MUTEX_SIZE
+#define PK_ARCH_MUTEX_SIZE 40
+#endif
+_Static_assert(sizeof(pthread_mutex_t) == PK_ARCH_MUTEX_SIZE, "pthread_mutex_t has another size");
+_Static_assert(sizeof(((pthread_mutex_t *)0)->__data) == 40, "pthread_mutex_t has other fields");
+_Static_assert(sizeof(pthread_cond_t) == 48, "pthread_cond_t has another size");
+_Static_assert(sizeof(pthread_rwlock_t) == 56, "pthread_rwlock_t has another size");
+
 struct pk_mutex {
 	int lock;	/* futex word: 0 free, 1 held, 2 held and maybe slept on */
 	unsigned count; /* depth of a recursive mutex */

@@ -45,6 +45,18 @@
 	N(GLIBC_2.27) N(GLIBC_2.28) N(GLIBC_2.30) N(GLIBC_2.31) N(GLIBC_2.34)
 # define PK_FIRST GLIBC_2.27
 
+/* Where the library stands aside there are the nodes alone. */
+#elif defined __i386__
+# define PK_NODES(N) \
+	N(GLIBC_2.0) N(GLIBC_2.1) N(GLIBC_2.1.1) N(GLIBC_2.1.2) N(GLIBC_2.2) N(GLIBC_2.2.3) N(GLIBC_2.2.6) \
+	N(GLIBC_2.3.2) N(GLIBC_2.3.3) N(GLIBC_2.3.4) N(GLIBC_2.4) N(GLIBC_2.11) N(GLIBC_2.12) N(GLIBC_2.18) \
+	N(GLIBC_2.28) N(GLIBC_2.30) N(GLIBC_2.31) N(GLIBC_2.34)
+
+#elif defined __arm__
+# define PK_NODES(N) \
+	N(GLIBC_2.4) N(GLIBC_2.11) N(GLIBC_2.12) N(GLIBC_2.18) N(GLIBC_2.28) N(GLIBC_2.30) N(GLIBC_2.31) \
+	N(GLIBC_2.34)
+
 #else
 # define PK_NODES(N)
 #endif

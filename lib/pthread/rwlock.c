@@ -179,7 +179,7 @@ static bool take(struct front *f, uint64_t s)
 }
 
 /* Spin until it is worth while to look again. */
-static void pause(unsigned *budget, unsigned *gap)
+static void rest(unsigned *budget, unsigned *gap)
 {
 	for (unsigned n = *gap; n && !pk_spent(budget); n--)
 		;
@@ -219,7 +219,7 @@ static int spin(struct front *f)
 		}
 		if (!budget)
 			return EBUSY;
-		pause(&budget, &gap);
+		rest(&budget, &gap);
 	}
 }
 
@@ -433,7 +433,7 @@ static PK_NOINLINE int wait_to_read(struct pk_rwlock *rw, const struct pk_deadli
 	int ret;
 
 	for (unsigned budget = pk_spin_steal(pk_spin_front()), gap = READER_GAP; budget;) {
-		pause(&budget, &gap);
+		rest(&budget, &gap);
 		if (may_read(rw, pk_load_relaxed(&rw->state)) && (ret = try_to_read(rw, false)) != EBUSY)
 			return ret;
 	}

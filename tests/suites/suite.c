@@ -3,6 +3,7 @@
 /* What all suites share; the contract is in suite.h. */
 
 #include "suite.h"
+#include "../without.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -111,8 +112,11 @@ Suite *suite_make(const char *name)
 
 void suite_add(Suite *s, const char *name, const TTest *test, int seconds, int from, int to)
 {
-	TCase *c = tcase_create(name);
+	TCase *c;
 
+	if (left_out(name))
+		return;
+	c = tcase_create(name);
 	tcase_set_timeout(c, seconds);
 	tcase_add_loop_test(c, test, from, to);
 	suite_add_tcase(s, c);

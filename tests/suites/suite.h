@@ -8,7 +8,8 @@
  * costs one case.  Threads never assert, they complain(): the first complaint is kept and the case's main thread
  * fails with it.
  *
- * Environment: SUITE_SCALE, percent of the usual amount of work (default 100).
+ * Environment: SUITE_SCALE, percent of the usual amount of work (default 100); SUITE_WITHOUT, cases to leave out
+ * (tests/without.h).
  */
 #ifndef SUITE_H
 #define SUITE_H

@@ -8,7 +8,15 @@
  *                           errno alone and calls nothing that a program may
  *                           interpose
  * PK_ARCH_NODE_2_3_2        the version of what got another one in glibc 2.3.2;
- *                           NULL where glibc is younger and there is but one */
+ *                           NULL where glibc is younger and there is but one
+ * PK_ARCH_MUTEX_SIZE        of pthread_mutex_t, unless it is 40
+ * PK_ARCH_NO_BYTE_CAS       where the compiler would call a library (base/atomic.h)
+ * PK_ARCH_ASIDE             defined where the library stands aside
+ *                           (pthread/aside.c); there is none of the above but
+ *                           the system call
+ *
+ * A machine is here when glibc's objects have been looked at on it, field by field
+ * (CONTRIBUTING.md, "Adding an architecture"). configure asks this file. */
 #ifndef PK_ARCH_H
 #define PK_ARCH_H
 
@@ -18,8 +26,13 @@
 #include "base/arch/x86_64.h"
 #elif defined(__aarch64__) && defined(__LP64__)
 #include "base/arch/aarch64.h"
-#else
+#elif (defined(__s390x__) || (defined(__powerpc64__) && defined(__LITTLE_ENDIAN__)) || defined(__riscv)) &&            \
+	defined(__LP64__)
 #include "base/arch/generic.h"
+#elif defined(__i386__) || defined(__arm__)
+#define PK_ARCH_ASIDE 1
+#else
+#error "nobody has looked at this architecture's pthread objects yet: see CONTRIBUTING.md, Adding an architecture"
 #endif
 
 #ifndef PK_ARCH_NODE_2_3_2
