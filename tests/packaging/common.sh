@@ -94,7 +94,7 @@ inside() { chroot "$root" "$@"; }
 
 # Everything in a root but logs, caches and what the package manager notes about itself.
 snapshot() {
-	(cd "$1" && find . -xdev \( -path ./proc -o -path ./dev -o -path ./tmp -o -path ./debs -o -path ./rpms -o -path ./var/log \
+	(cd "$1" && find . -xdev \( -path ./proc -o -path ./dev -o -path ./tmp -o -path ./run -o -path ./debs -o -path ./rpms -o -path ./var/log \
 		-o -path ./var/cache -o -path ./var/lib/dpkg -o -path ./var/lib/rpm -o -path ./root \) -prune -o \
 		! -type d -printf '%p %M %s %l\n' -o -printf '%p %M\n' | grep -v '^./etc/ld.so.cache ' | sort)
 }
