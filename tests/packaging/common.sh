@@ -73,11 +73,12 @@ same() {
 	done
 }
 
-# make_root DIR PACKAGE,...: a Debian root of the suite that runs here.
+# make_root DIR PACKAGE,... [ARCHITECTURE,...]: a Debian root of the suite that runs here.
 make_root() {
 	local suite
 	suite=$(. /etc/os-release && echo "$VERSION_CODENAME")
-	mmdebstrap --quiet --mode=root --variant=minbase --include="$2" "$suite" "$1"
+	mmdebstrap --quiet --mode=root --variant=minbase --architectures="${3:-$(dpkg --print-architecture)}" \
+		--include="$2" "$suite" "$1"
 }
 mount_all() {
 	mount -t proc proc "$1/proc"
@@ -94,7 +95,7 @@ inside() { chroot "$root" "$@"; }
 
 # Everything in a root but logs, caches and what the package manager notes about itself.
 snapshot() {
-	(cd "$1" && find . -xdev \( -path ./proc -o -path ./dev -o -path ./tmp -o -path ./run -o -path ./debs -o -path ./rpms -o -path ./var/log \
+	(cd "$1" && find . -xdev \( -path ./proc -o -path ./dev -o -path ./tmp -o -path ./run -o -path "./debs*" -o -path ./rpms -o -path ./var/log \
 		-o -path ./var/cache -o -path ./var/lib/dpkg -o -path ./var/lib/rpm -o -path ./root \) -prune -o \
 		! -type d -printf '%p %M %s %l\n' -o -printf '%p %M\n' | grep -v '^./etc/ld.so.cache ' | sort)
 }
