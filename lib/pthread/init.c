@@ -30,6 +30,8 @@ static __attribute__((constructor)) void setup(void)
 	pk_real();
 	pk_config_read();
 	pk_topology_read("", pk_config.topology);
+	if (pk_policy_has_levels(pk_config.policy))
+		pk_levels_read("", pk_config.levels);
 	pk_spin_setup();
 	pk_incarnation_setup();
 	pk_incarnation_next();

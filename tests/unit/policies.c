@@ -389,6 +389,11 @@ static void line_up_pull(const struct pk_admit_ops *ops, int n)
 	}
 }
 
+static struct pk_waiter *poll_pull(struct pk_waiter *prev)
+{
+	return pk_load_acquire(&prev->next);
+}
+
 /* Who gives up is passed over: in the middle, at the tail, several, behind the head that leaves, and as the head. */
 START_TEST(pull_gives_up)
 {
@@ -397,16 +402,40 @@ START_TEST(pull_gives_up)
 
 	line_up_pull(ops, 4);
 	ops->give_up(&queue, node[1]);
+	ck_assert_uint_eq(node[1]->busy, 1); /* until its successor sees it */
 	ops->give_up(&queue, node[3]);
 	ops->give_up(&queue, node[2]);
-	ck_assert_uint_eq(node[1]->busy + node[2]->busy + node[3]->busy, 3); /* until somebody comes */
+	ck_assert_uint_eq(node[1]->busy + node[2]->busy + node[3]->busy, 0);
+	ck_assert_uint_eq(queue.tail, pk_waiter_name(node[0]));
 	node[0]->status = PK_ABANDONED;
 	ops->leave(&queue, node[0], NULL);
+	ck_assert_uint_eq(node[0]->busy, 0);
+	ck_assert_uint_eq(queue.tail, 0);
+
+	/* the head leaves while who gives up makes it the tail again: it stays until somebody comes */
+	line_up_pull(ops, 2);
+	ops->give_up(&queue, node[1]);
+	queue.tail = pk_waiter_name(node[1]);
+	node[0]->status = PK_ABANDONED;
+	ops->leave(&queue, node[0], NULL);
+	queue.tail = pk_waiter_name(node[0]);
 	late = new_node(ops);
 	ck_assert_int_eq(ops->enter(&queue, late, NULL), PK_IS_HEAD);
-	for (int i = 0; i < 4; i++)
-		ck_assert_uint_eq(node[i]->busy, 0);
+	ck_assert_uint_eq(node[0]->busy, 0);
 	ops->leave(&queue, late, NULL);
+	ck_assert_uint_eq(queue.tail, 0);
+
+	/* two between the head and one that stays */
+	line_up_pull(ops, 4);
+	ops->give_up(&queue, node[1]);
+	ops->give_up(&queue, node[2]);
+	ck_assert_ptr_eq(node[0]->next, PK_FLED);
+	node[0]->status = PK_ABANDONED;
+	ops->leave(&queue, node[0], NULL);
+	ck_assert_int_eq(pk_pull_wait(&queue, node[3], NULL, poll_pull), PK_IS_HEAD);
+	for (int i = 0; i < 3; i++)
+		ck_assert_uint_eq(node[i]->busy, 0);
+	ops->leave(&queue, node[3], NULL);
 	ck_assert_uint_eq(queue.tail, 0);
 
 	/* it has become the head in that moment */
@@ -762,13 +791,15 @@ START_TEST(switches)
 #include "admit/policy.def"
 #undef PK_POLICY
 	};
+	static const char *const clofs[] = {"clof:tkt-mcs-clh-hem", "clof:mcs-tkt", "clof:hem-tkt-mcs", "clof:clh-clh"};
 	unsigned busy = 0, changes = 0;
 	long sections = 0;
 	uint64_t end;
 	pthread_t thread[THREADS];
 
 	pk_config_read();
-	pk_topology_read("", "4x4@thread");
+	pk_topology_read("", "2x2x2x2@thread");
+	pk_levels_read("", "");
 	pk_spin_setup();
 	pk_incarnation_setup();
 	pk_incarnation_next();
@@ -778,7 +809,8 @@ START_TEST(switches)
 		ck_assert_int_eq(pthread_create(&thread[i], NULL, contend, i % 4 ? NULL : (void *)1), 0);
 	/* Any one may follow any other: not in the table's order only. */
 	for (end = pk_clock_us() + MICROSECONDS; pk_clock_us() < end; changes++) {
-		pk_policy_select(names[changes * 7 % (PK_POLICIES - 1) + changes / 100 % 2]);
+		pk_policy_select(changes % 5 ? names[changes * 7 % (PK_POLICIES - 1) + changes / 100 % 2]
+					     : clofs[changes / 5 % (sizeof(clofs) / sizeof(clofs[0]))]);
 		usleep(changes % 3 * 200);
 	}
 	pk_store_relaxed(&lock.stop, 1);
@@ -796,8 +828,13 @@ START_TEST(switches)
 	ck_assert_uint_eq(lock.gate.flags, 0);
 	for (uint32_t i = 0; i < pk_arena_known(); i++)
 		busy += PK_RECORD_NODES - pk_waiters_idle(pk_record_nth(i));
+	for (uint32_t i = 0; i < pk_contexts_known(); i++) {
+		struct pk_waiter *w = pk_context_nth(i);
+
+		busy += w && (w->busy || w->record);
+	}
 	ck_assert_uint_eq(busy, 0);
-	for (unsigned s = 0; s < pk_sockets; s++) {
+	for (unsigned s = 0; s < PK_SOCKETS_MAX + pk_contexts_known() / (PK_BAYS * PK_BAY_CONTEXTS); s++) {
 		ck_assert_ptr_null(pk_bay_next(s, &lock.gate.queue, NULL));
 		ck_assert_ptr_null(pk_bay_next(s, &lock.gate.queue.aux, NULL));
 	}
