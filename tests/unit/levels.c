@@ -956,7 +956,81 @@ START_TEST(every_composition)
 }
 END_TEST
 
+/* ---- where the lock goes ---- */
+
+static unsigned handovers[4]; /* to one of the same core, cache group, node, and beyond */
+static unsigned last_core = CORES;
+
+static void *stay(void *number)
+{
+	static const enum pk_cohort kinds[] = {PK_COHORT_CORE, PK_COHORT_CACHE, PK_COHORT_NODE};
+	struct pk_record *r = pk_record_take();
+
+	core_of[r->index] = (unsigned)(uintptr_t)number % CORES;
+	while (!pk_load_relaxed(&stop)) {
+		struct pk_waiter *w = pk_waiter_take(r);
+		unsigned core = core_of[r->index], near = 0;
+
+		if (!w) {
+			usleep(100);
+			continue;
+		}
+		w->policy = ops->policy;
+		w->stays = true;
+		w->queue = NULL;
+		if (ops->enter(&queue, w, NULL) != PK_IS_HEAD)
+			continue;
+		if (last_core < CORES) {
+			while (near < 3 && pk_cohort_around(PK_COHORT_CORE, core, kinds[near]) !=
+						   pk_cohort_around(PK_COHORT_CORE, last_core, kinds[near]))
+				near++;
+			handovers[near]++;
+		}
+		last_core = core;
+		usleep(50); /* the others have time to come back */
+		ops->leave(&queue, w, NULL);
+	}
+	return NULL;
+}
+
+/* With four levels the lock goes to the same core most often, then to the same cache group, then to the same node. With
+ * two it stays in the node, and there the nearer ones are not preferred. */
+START_TEST(locality)
+{
+	enum { THREADS = 32 };
+	static const char *const names[] = {"clof:mcs-mcs-mcs-mcs", "hmcs", "clof:tkt-clh-hem-mcs", "c-tkt-tkt",
+					    "clof:mcs-mcs"};
+	pthread_t thread[THREADS];
+	unsigned all = 0;
+
+	use(names[_i]);
+	bound(5);
+	real_time = true;
+	for (uintptr_t i = 0; i < THREADS; i++)
+		ck_assert_int_eq(pthread_create(&thread[i], NULL, stay, (void *)i), 0);
+	usleep(800000);
+	pk_store_relaxed(&stop, true);
+	for (int i = 0; i < THREADS; i++)
+		pthread_join(thread[i], NULL);
+	for (int i = 0; i < 4; i++)
+		all += handovers[i];
+	printf("%s: hand-overs within a core %.3f, a cache group %.3f, a node %.3f, beyond %.3f, of %u\n", names[_i],
+	       handovers[0] * 1.0 / all, handovers[1] * 1.0 / all, handovers[2] * 1.0 / all, handovers[3] * 1.0 / all,
+	       all);
+	ck_assert_uint_gt(all, 300);
+	if (_i < 3) {
+		ck_assert_uint_gt(handovers[0], 2 * handovers[1]);
+		ck_assert_uint_gt(handovers[1], 2 * handovers[2]);
+		ck_assert_uint_gt(handovers[2], handovers[3]);
+	} else {
+		ck_assert_uint_gt(handovers[0] + handovers[1] + handovers[2], 3 * handovers[3]);
+		ck_assert_uint_lt(handovers[0], all * 2 / 5); /* by chance: 3 in 15 */
+	}
+	ck_assert_uint_eq(users() + busy_contexts(), 0);
+}
+END_TEST
+
 UNIT("levels", {nearest_first, FAIR}, {bounds, 4 * FAIR}, {own_bounds, 2}, {long_turn, FAIR}, {cohort_order, COHORTS},
      {few_levels, 4}, {names, 16}, {compositions, 1}, {high_before_low, FAIR}, {contexts_alone, FAIR},
      {gives_up, 2 * 16 * FAIR}, {handler_waits, FAIR}, {times_out, 14}, {full_set, 3 * FAIR}, {another_policy, 5},
-     {strangers, FAIR + COHORTS}, {fork_child, FAIR + COHORTS}, {every_composition, 8})
+     {strangers, FAIR + COHORTS}, {fork_child, FAIR + COHORTS}, {every_composition, 8}, {locality, 5})
