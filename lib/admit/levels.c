@@ -152,7 +152,7 @@ static void release(const struct pk_composed *c, unsigned level, struct pk_waite
 			c->lock[level]->leave(root, node, held);
 			break;
 		}
-		if (whole && may_keep(c, co, level)) {
+		if (whole && pk_bay_users(bay_of(co), co->root) > 1 && may_keep(c, co, level)) {
 			co->turn++; /* by pass() the next head sees it */
 			if (c->lock[level]->pass(&co->low, node, held)) {
 				leave_bay(co);
