@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "admit/levels.h"
 #include "admit/list.h"
 #include "admit/pull.h"
 #include "admit/ticket.h"
@@ -474,6 +475,57 @@ START_TEST(pull_gives_up_before_a_stranger)
 }
 END_TEST
 
+/* Passed is what somebody takes for certain: not if nobody is behind, nor if that one is about to give up. */
+START_TEST(pull_passes)
+{
+	const struct pk_basic *basic = _i ? &pk_basic_hem : &pk_basic_clh;
+
+	line_up_pull(pulls[_i], 1);
+	ck_assert(!basic->pass(&queue, node[0], NULL));
+	line_up_pull(pulls[_i], 2);
+	node[0]->next = PK_FLED; /* and the tail has not been told */
+	ck_assert(!basic->pass(&queue, node[0], NULL));
+	node[0]->next = NULL; /* another one has come */
+	ck_assert(basic->pass(&queue, node[0], NULL));
+	ck_assert(!basic->flee(&queue, node[1])); /* too late */
+	ck_assert_uint_eq(node[0]->busy, 0);
+	basic->leave(&queue, node[1], NULL);
+	ck_assert_uint_eq(queue.tail, 0);
+}
+END_TEST
+
+/* ---- backoff, as a part of compositions ---- */
+
+/* Who is counted and wants to give up takes the lock if it is free: it has been passed to somebody. */
+START_TEST(bo_passes)
+{
+	struct pk_waiter *first, *second;
+
+	pk_incarnation_next();
+	queue.aux = 0;
+	first = new_node(&pk_mcs);
+	second = new_node(&pk_mcs);
+	ck_assert_int_eq(pk_basic_bo.enter(&queue, first, NULL), PK_IS_HEAD);
+	ck_assert(!pk_basic_bo.pass(&queue, first, NULL));
+	queue.aux += 4; /* one waits */
+	second->status = PK_WAITING;
+	second->queue = &queue;
+	ck_assert(pk_basic_bo.pass(&queue, first, NULL));
+	ck_assert_uint_eq(first->busy, 0);
+	ck_assert(!pk_basic_bo.flee(&queue, second));
+	first = new_node(&pk_mcs);
+	first->status = PK_WAITING;
+	first->queue = &queue;
+	queue.aux += 4;
+	ck_assert(pk_basic_bo.flee(&queue, first)); /* it is held: nobody is there to pass it to */
+	ck_assert_uint_eq(first->busy, 0);
+	ck_assert(!pk_basic_bo.pass(&queue, second, NULL));
+	pk_basic_bo.leave(&queue, second, NULL);
+	ck_assert_uint_eq(second->busy, 0);
+	ck_assert_uint_eq(queue.aux, 0);
+}
+END_TEST
+
 /* ---- tickets ---- */
 
 static const struct pk_admit_ops *const tickets[] = {&pk_tkt, &pk_ptl};
@@ -843,6 +895,6 @@ END_TEST
 
 UNIT("policies", {cna_sets_aside, 1}, {cna_orders, 1}, {cna_is_bounded, 1}, {cna_is_timely, 1}, {cna_reaps, 1},
      {cna_left, 1}, {cna_resumes, 1}, {mcscr_culls, 1}, {mcscr_is_fair, 2}, {mcscr_reaps, 1}, {strangers, 3},
-     {strangers_first, 8}, {pull_gives_up, 3}, {pull_gives_up_before_a_stranger, 3}, {tickets_in_order, 2},
-     {tickets_wrap, 2}, {tickets_die, 2}, {tickets_of_others, 2}, {tickets_and_old_nodes, 2}, {tickets_forked, 2},
-     {pull_rouses, 3}, {hints, 1}, {lot_calls, 1}, {lot_refuses, 1}, {switches, 2})
+     {strangers_first, 8}, {pull_gives_up, 3}, {pull_gives_up_before_a_stranger, 3}, {pull_passes, 2}, {bo_passes, 1},
+     {tickets_in_order, 2}, {tickets_wrap, 2}, {tickets_die, 2}, {tickets_of_others, 2}, {tickets_and_old_nodes, 2},
+     {tickets_forked, 2}, {pull_rouses, 3}, {hints, 1}, {lot_calls, 1}, {lot_refuses, 1}, {switches, 2})
