@@ -71,6 +71,7 @@
 #include "base/await.h"
 #include "rt/clock.h"
 #include "rt/config.h"
+#include "rt/spin.h"
 #include "rt/storey.h"
 #include "rt/thread.h"
 
@@ -336,9 +337,11 @@ static void give_up(struct pk_queue *low, struct pk_waiter *w)
 	else if (above)
 		leave_bay(above);
 	co->high = NULL;
-	if (pk_self.exiting)
+	if (pk_self.exiting) { /* it does not come back */
+		pk_spin_end(node);
 		pk_store_release(&node->record, NULL); /* O2 */
-	withdraw(c, w, PK_ORPHANED);
+	}
+	withdraw(c, w, PK_ORPHANED); /* the cohort's lock, too */
 }
 
 static struct pk_queue *root(struct pk_waiter *w)

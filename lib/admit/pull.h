@@ -138,6 +138,7 @@ PK_INLINE enum pk_entered pk_pull_wait(struct pk_queue *q, struct pk_waiter *w, 
 				       pk_pull_poll *poll)
 {
 	unsigned budget = w->hint ? pk_spin_begin(w) : 0;
+	bool late = false;
 
 	for (struct pk_waiter *prev; (prev = w->hint);) {
 		struct pk_waiter *seen;
@@ -153,12 +154,18 @@ PK_INLINE enum pk_entered pk_pull_wait(struct pk_queue *q, struct pk_waiter *w, 
 		} else if (seen == PK_FLED) {
 			pk_cas_relaxed(&prev->next, &seen, NULL); /* we have come */
 		} else if (pk_spent(&budget) && !pk_pull_sleep(w, prev, deadline) &&
-			   pk_state(pk_load_relaxed(&w->status)) < PK_HEAD && pk_pull_flee(q, w)) {
+			   pk_state(pk_load_relaxed(&w->status)) < PK_HEAD) {
+			late = true;
+			if (!pk_pull_flee(q, w))
+				break; /* and yet the head */
 			pk_count(w, PK_STAT_timedout);
 			return PK_TIMED_OUT;
 		}
 	}
 	pk_spin_end(w);
+	/* A handler may have given the place up when it was the head's already. */
+	if (pk_unlikely(!late && pk_state(pk_load_relaxed(&w->status)) >= PK_HEAD))
+		return PK_ORPHANED;
 	/* relaxed: nobody but our own signal handlers looks at a head's status */
 	pk_store_relaxed(&w->status, pk_in_state(pk_load_relaxed(&w->status), PK_HEAD));
 	return PK_IS_HEAD;

@@ -69,6 +69,23 @@ uint64_t __wrap_pk_clock_us(void)
 	return real_time ? __real_pk_clock_us() : now;
 }
 
+/* Who sleeps is not woken while this is set. */
+static bool quiet;
+int __real_pk_futex_wake(const void *word, int n);
+int __wrap_pk_futex_wake(const void *word, int n);
+int __real_pk_futex_wake_bits(const void *word, uint32_t bits);
+int __wrap_pk_futex_wake_bits(const void *word, uint32_t bits);
+
+int __wrap_pk_futex_wake(const void *word, int n)
+{
+	return quiet ? 0 : __real_pk_futex_wake(word, n);
+}
+
+int __wrap_pk_futex_wake_bits(const void *word, uint32_t bits)
+{
+	return quiet ? 0 : __real_pk_futex_wake_bits(word, bits);
+}
+
 /* The composition, with other locks if a test wants that. */
 static struct pk_composed spied;
 static bool spying;
@@ -678,6 +695,41 @@ START_TEST(gives_up)
 }
 END_TEST
 
+/* The same when it has just got the lock of its cohort, or the one that it waits for above, and has not woken: whether
+ * those above are held or not, the next one gets it. */
+START_TEST(given_up_as_head)
+{
+	static const char *const runs[][2] = {{"AAA", "2"}, {"AAE", "2"}, {"ABA", "2"}, {"ABB", "2"},
+					      {"AC", ""},   {"AEE", "2"}, {"AEF", "2"}, {"AEEB", "3 2"}};
+	const char *cores = runs[_i % 8][0];
+
+	use(_i / 8 < FAIR ? fair[_i / 8] : cohorts[_i / 8 - FAIR]);
+	if (_i / 8 >= FAIR && (_i % 8 == 2 || _i % 8 == 7 || _i / 8 - FAIR > 1))
+		return; /* another order */
+	arrive_all(cores);
+	quiet = true;
+	let_go(0);
+	quiet = false;
+	if (_i % 8 == 7) { /* it was 3's turn: the cache group's */
+		ck_assert(sleeps(3));
+		give_up(3);
+		go_on(3);
+		ck_assert_str_eq(order(), "1 2");
+	} else if (_i % 8 == 2) {
+		ck_assert(sleeps(2));
+		give_up(2);
+		go_on(2);
+		ck_assert_str_eq(order(), "1");
+	} else {
+		ck_assert(sleeps(1));
+		give_up(1);
+		go_on(1);
+		ck_assert_str_eq(order(), runs[_i % 8][1]);
+	}
+	check_idle();
+}
+END_TEST
+
 /* While the handler of one that has given up goes on waiting, its context is nobody's; the cohort has another one, and
  * no third. */
 START_TEST(handler_waits)
@@ -1032,5 +1084,6 @@ END_TEST
 
 UNIT("levels", {nearest_first, FAIR}, {bounds, 4 * FAIR}, {own_bounds, 2}, {long_turn, FAIR}, {cohort_order, COHORTS},
      {few_levels, 4}, {names, 16}, {compositions, 1}, {high_before_low, FAIR}, {contexts_alone, FAIR},
-     {gives_up, 2 * 16 * FAIR}, {handler_waits, FAIR}, {times_out, 14}, {full_set, 3 * FAIR}, {another_policy, 5},
-     {strangers, FAIR + COHORTS}, {fork_child, FAIR + COHORTS}, {every_composition, 8}, {locality, 5})
+     {gives_up, 2 * 16 * FAIR}, {given_up_as_head, 8 * (FAIR + COHORTS)}, {handler_waits, FAIR}, {times_out, 14},
+     {full_set, 3 * FAIR}, {another_policy, 5}, {strangers, FAIR + COHORTS}, {fork_child, FAIR + COHORTS},
+     {every_composition, 8}, {locality, 5})
