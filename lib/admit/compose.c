@@ -113,6 +113,7 @@ static void two(struct pk_composed *c, const struct pk_basic *global, const stru
 static bool lay_out(enum pk_policy row, const char *name, struct pk_composed *c)
 {
 	const char *colon = strchr(name, ':');
+	bool plain = !colon || !colon[1];
 	unsigned n;
 
 	c->bound = CLOF_BOUND;
@@ -139,13 +140,13 @@ static bool lay_out(enum pk_policy row, const char *name, struct pk_composed *c)
 			c->lock[i] = &pk_basic_mcs;
 		return true;
 	default:
-		n = read_name(colon ? colon + 1 : PLAIN, c);
+		n = read_name(plain ? PLAIN : colon + 1, c);
 		if (n < 2) {
 			pk_config_reject("policy", name,
 					 "not clof: and two to four of tkt, mcs, clh, hem with - between");
 			return false;
 		}
-		if (!colon && n - 1 > pk_levels.n) { /* of the plain name the rest is meant */
+		if (plain && n - 1 > pk_levels.n) { /* of the plain name the rest is meant */
 			memmove(c->lock, c->lock + (n - 1 - pk_levels.n), (pk_levels.n + 1) * sizeof(c->lock[0]));
 			n = pk_levels.n + 1;
 		}

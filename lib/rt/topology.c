@@ -374,18 +374,22 @@ static void add_level(enum pk_cohort kind, const char *online)
 	pk_levels.kind[pk_levels.n++] = (uint8_t)kind;
 }
 
-static void check_names(const char *names)
+bool pk_levels_check(const char *wanted)
 {
-	for (const char *n = names; *n; n += strcspn(n, ","), n += *n == ',') {
-		char name[16];
-		bool known = false;
+	for (const char *n = wanted; *wanted; n++) {
+		size_t len = strcspn(n, ",");
+		int kind = 0;
 
-		snprintf(name, sizeof(name), "%.*s", (int)strcspn(n, ","), n);
-		for (int kind = 0; kind < PK_COHORTS; kind++)
-			known |= !strcmp(name, pk_cohort_name(kind));
-		if (!known)
-			pk_config_reject("levels", name, "not one of core, cache, node, package");
+		while (kind < PK_COHORTS &&
+		       (strlen(pk_cohort_name(kind)) != len || memcmp(n, pk_cohort_name(kind), len) != 0))
+			kind++;
+		if (kind == PK_COHORTS)
+			return false;
+		n += len;
+		if (!*n)
+			break;
 	}
+	return true;
 }
 
 void pk_levels_read(const char *root, const char *wanted)
@@ -394,7 +398,6 @@ void pk_levels_read(const char *root, const char *wanted)
 	unsigned cpus;
 
 	pk_levels.n = 0;
-	check_names(wanted);
 	if (virtual_cpus)
 		snprintf(online, sizeof(online), "0-%u", pk_sockets * virtual_cpus - 1);
 	else if (!read_file(root, "/sys/devices/system/cpu/online", online))

@@ -51,6 +51,9 @@ extern struct pk_levels pk_levels;
  * commas between) only, unless that is empty. */
 void pk_levels_read(const char *root, const char *wanted);
 
+/* Whether these are names of levels, or none. */
+bool pk_levels_check(const char *wanted);
+
 /* How many cohorts of a kind there are, at least 1: for a level, or PK_COHORT_NODE. */
 unsigned pk_cohorts(enum pk_cohort kind);
 

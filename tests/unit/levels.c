@@ -399,7 +399,7 @@ START_TEST(names)
 		{"hmcs", "core", 1},
 		{"clof:tkt-mcs-clh-hem", "core,node", 2},
 		{"clof", "node", 1},
-		{"clof:", "", -1},
+		{"clof:", "", 3},
 		{"clof:mcs", "", -1},
 		{"clof:mcs-", "", -1},
 		{"clof:mcs-mcs-mcs-mcs-mcs", "", -1},

@@ -196,7 +196,6 @@ static const struct {
 	{"2x2x2x2", "node,core", "core 8, node 2"},
 	{"2x2x2x2", "cache", "cache 4"},
 	{"2x2x2x2", "package", ""},
-	{"2x2x2x2", "banana,node", "node 2"},
 };
 
 static const char *levels(void)
@@ -216,6 +215,19 @@ START_TEST(described_levels)
 	pk_topology_read("", machines[_i].text);
 	pk_levels_read("", machines[_i].wanted);
 	ck_assert_str_eq(levels(), machines[_i].levels);
+}
+END_TEST
+
+START_TEST(names)
+{
+	static const char *const good[] = {"", "core", "node,cache", "core,cache,node,package"};
+	static const char *const bad[] = {"banana", "core,",	 ",",	",node", "core,,node",
+					  "NODE",   "core node", "cor", "cores"};
+
+	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
+		ck_assert_msg(pk_levels_check(good[i]), "%s", good[i]);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		ck_assert_msg(!pk_levels_check(bad[i]), "%s", bad[i]);
 }
 END_TEST
 
@@ -351,5 +363,5 @@ END_TEST
 
 UNIT("topology", {nodes, 1}, {refused, 9}, {quota, 1}, {no_quota, 1},
      {description, sizeof(descriptions) / sizeof(descriptions[0])}, {like_libnuma, 1},
-     {described_levels, sizeof(machines) / sizeof(machines[0])}, {spread, 1},
+     {described_levels, sizeof(machines) / sizeof(machines[0])}, {names, 1}, {spread, 1},
      {sysfs_levels, sizeof(sysfs) / sizeof(sysfs[0])}, {no_sysfs, 5})
