@@ -20,7 +20,10 @@
  *		turn if `steal` can
  *	give_up	w, which waits and is not the head, gives its place up, or the headship
  *		that it gets at that moment. Its enter, if it goes on (a signal handler
- *		has intervened), returns PK_ORPHANED. Null: pk_waiter_abandon() does that
+ *		has intervened), returns PK_ORPHANED. Null: pk_waiter_abandon() does that.
+ *		`q` is the queue that w names, as for `root`
+ *	root	the lock's queue of w, which is its head, if w names another queue. Null: it
+ *		does not
  *
  * Lifetime: the queue's memory exists while a thread is inside enter, tend or
  * leave; leave is called before the thread lets the word go, so that nobody
@@ -71,14 +74,18 @@ struct pk_admit_ops {
 	void (*splice)(struct pk_queue *q, struct pk_waiter *first, struct pk_waiter *last, int *held);
 	enum pk_entered (*settle)(struct pk_queue *q, struct pk_waiter *w, pk_steal *steal);
 	void (*give_up)(struct pk_queue *q, struct pk_waiter *w);
+	struct pk_queue *(*root)(struct pk_waiter *w);
 };
 
 /* The policy in force; null: no queue, everybody waits on the word. Set by the
  * constructor: until then threads wait on the word. */
 extern const struct pk_admit_ops *pk_admit;
 
-/* Put the policy of that name in force. */
+/* Put the policy of that name in force; the first of the table if it cannot be, which is said. */
 enum pk_policy pk_policy_select(const char *name);
+
+/* Whether the policy of that name wants the levels of the machine (rt/topology.h). */
+bool pk_policy_has_levels(const char *name);
 
 /* The operations of a policy; null if it has no queue. */
 const struct pk_admit_ops *pk_policy_ops(unsigned policy);

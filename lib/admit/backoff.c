@@ -30,4 +30,5 @@ static void leave(struct pk_queue *q, struct pk_waiter *w, int *held)
 	pk_back_off_leave(w);
 }
 
-const struct pk_admit_ops pk_backoff = {PK_POLICY_backoff, true, pk_back_off_enter, tend, leave, NULL, NULL, NULL};
+const struct pk_admit_ops pk_backoff = {
+	PK_POLICY_backoff, true, pk_back_off_enter, tend, leave, NULL, NULL, NULL, NULL};

@@ -10,6 +10,7 @@
  *  D42	Who polls for long names itself in the predecessor's node, and sleeps.
  * Fairness: first come, first served among those who queue.
  * Cost: see pull.h. */
+#include "admit/levels.h"
 #include "admit/pull.h"
 
 static struct pk_waiter *poll(struct pk_waiter *prev)
@@ -19,8 +20,9 @@ static struct pk_waiter *poll(struct pk_waiter *prev)
 
 static enum pk_entered enter(struct pk_queue *q, struct pk_waiter *w, const struct pk_deadline *deadline)
 {
-	(void)deadline;
-	return pk_pull_enter(q, w, poll);
+	return pk_pull_enter(q, w, deadline, poll);
 }
 
-const struct pk_admit_ops pk_clh = {PK_POLICY_clh, false, enter, NULL, pk_pull_leave, NULL, NULL, pk_pull_give_up};
+const struct pk_admit_ops pk_clh = {PK_POLICY_clh, false, enter,	   NULL, pk_pull_leave,
+				    NULL,	   NULL,  pk_pull_give_up, NULL};
+const struct pk_basic pk_basic_clh = {enter, pk_pull_leave, pk_pull_pass, pk_pull_flee, NULL};

@@ -290,21 +290,12 @@ static unsigned tend(struct pk_queue *q, struct pk_waiter *w, const int *word)
 }
 
 /* Make the next waiter of w's socket the head. False: there is none, or it is others' turn. */
-static bool pass_within(struct snode *sn, struct pk_waiter *w, int *held, struct pk_record *by)
+static bool pass_within(struct snode *sn, struct pk_waiter *w, int *held)
 {
-	struct pk_waiter *n;
-	uint32_t was;
-
 	if (!sn->turn || !may_keep(sn))
 		return false;
 	sn->turn++;
-	while ((n = pk_list_reap(w)))
-		if (pk_list_crown(n, &was)) { /* O1 */
-			pk_waiter_free(w);
-			pk_list_wake(n, was, held, by);
-			return true;
-		}
-	return false;
+	return pk_list_hand(w, held);
 }
 
 /* Give the turn on to the next socket. Returns its leader if that has given up: it is to
@@ -341,7 +332,7 @@ static void leave(struct pk_queue *q, struct pk_waiter *w, int *held)
 		struct snode *sn = place_of(w);
 		struct pk_waiter *n, *gone = NULL;
 
-		if (!pass_within(sn, w, held, by)) {
+		if (!pass_within(sn, w, held)) {
 			/* Without the turn it gives up, and so it does not have it to give. */
 			if (sn->turn)
 				gone = pass_on(q, sn, w, held, by);
@@ -368,4 +359,4 @@ static void give_up(struct pk_queue *q, struct pk_waiter *w)
 	}
 }
 
-const struct pk_admit_ops pk_cst = {PK_POLICY_cst, true, enter, tend, leave, NULL, NULL, give_up};
+const struct pk_admit_ops pk_cst = {PK_POLICY_cst, true, enter, tend, leave, NULL, NULL, give_up, NULL};

@@ -36,4 +36,4 @@ static void leave(struct pk_queue *q, struct pk_waiter *w, int *held)
 	pk_back_off_leave(w);
 }
 
-const struct pk_admit_ops pk_hbo = {PK_POLICY_hbo, true, pk_back_off_enter, tend, leave, NULL, NULL, NULL};
+const struct pk_admit_ops pk_hbo = {PK_POLICY_hbo, true, pk_back_off_enter, tend, leave, NULL, NULL, NULL, NULL};

@@ -15,6 +15,7 @@
  *  D44	The acknowledgement is what frees the node; so nobody waits for it.
  * Fairness: first come, first served among those who queue.
  * Cost: see pull.h. */
+#include "admit/levels.h"
 #include "admit/pull.h"
 
 static struct pk_waiter *poll_ctr(struct pk_waiter *prev)
@@ -34,16 +35,16 @@ static struct pk_waiter *poll(struct pk_waiter *prev)
 
 static enum pk_entered enter(struct pk_queue *q, struct pk_waiter *w, const struct pk_deadline *deadline)
 {
-	(void)deadline;
-	return pk_pull_enter(q, w, poll);
+	return pk_pull_enter(q, w, deadline, poll);
 }
 
 static enum pk_entered enter_ctr(struct pk_queue *q, struct pk_waiter *w, const struct pk_deadline *deadline)
 {
-	(void)deadline;
-	return pk_pull_enter(q, w, poll_ctr);
+	return pk_pull_enter(q, w, deadline, poll_ctr);
 }
 
-const struct pk_admit_ops pk_hem = {PK_POLICY_hem, false, enter, NULL, pk_pull_leave, NULL, NULL, pk_pull_give_up};
-const struct pk_admit_ops pk_hemctr = {PK_POLICY_hemctr, false, enter_ctr, NULL,
-				       pk_pull_leave,	 NULL,	NULL,	   pk_pull_give_up};
+const struct pk_admit_ops pk_hem = {PK_POLICY_hem, false, enter,	   NULL, pk_pull_leave,
+				    NULL,	   NULL,  pk_pull_give_up, NULL};
+const struct pk_admit_ops pk_hemctr = {PK_POLICY_hemctr, false, enter_ctr, NULL, pk_pull_leave, NULL, NULL,
+				       pk_pull_give_up,	 NULL};
+const struct pk_basic pk_basic_hem = {enter, pk_pull_leave, pk_pull_pass, pk_pull_flee, NULL};

@@ -302,6 +302,23 @@ PK_INLINE void pk_list_promote(struct pk_queue *q, struct pk_waiter *n, int *hel
 	pk_list_wake(n, was, held, by);
 }
 
+/* Make the next live waiter the head, if there is one that is linked; w is freed then.
+ * False: w is the head still. */
+PK_INLINE bool pk_list_hand(struct pk_waiter *w, int *held)
+{
+	struct pk_record *by = w->record;
+	struct pk_waiter *n;
+	uint32_t was;
+
+	while ((n = pk_list_reap(w)))
+		if (pk_list_crown(n, &was)) { /* O3 */
+			pk_waiter_free(w);
+			pk_list_wake(n, was, held, by);
+			return true;
+		}
+	return false;
+}
+
 /* The head w leaves: make the next live waiter the head. `held`: the lock's word,
  * if w has got it. */
 static inline void pk_list_pass(struct pk_queue *q, struct pk_waiter *w, int *held)

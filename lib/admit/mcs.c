@@ -6,6 +6,7 @@
  *	(lock state decoupled from the queue); all of it is in list.h.
  * Fairness: first come, first served among those who queue.
  * Cost: see list.h. */
+#include "admit/levels.h"
 #include "admit/list.h"
 
 static enum pk_entered enter(struct pk_queue *q, struct pk_waiter *w, const struct pk_deadline *deadline)
@@ -13,15 +14,39 @@ static enum pk_entered enter(struct pk_queue *q, struct pk_waiter *w, const stru
 	return pk_list_enter(q, w, deadline, NULL);
 }
 
-static unsigned tend(struct pk_queue *q, struct pk_waiter *w, const int *word)
+static bool rouse(struct pk_waiter *w)
 {
 	struct pk_waiter *n = pk_list_reap(w);
 
-	(void)q;
-	(void)word;
 	if (n)
 		pk_list_rouse(w, n);
+	return n;
+}
+
+static unsigned tend(struct pk_queue *q, struct pk_waiter *w, const int *word)
+{
+	(void)q;
+	(void)word;
+	rouse(w);
 	return 0;
+}
+
+static bool pass(struct pk_queue *q, struct pk_waiter *w, int *held)
+{
+	(void)q;
+	return pk_list_hand(w, held);
+}
+
+static bool flee(struct pk_queue *q, struct pk_waiter *w)
+{
+	(void)q;
+	if (pk_waiter_abandon(w))
+		return true;
+	if (!pk_waiter_is_head(w))
+		return true;
+	/* relaxed: for the thread itself, whose handler this is */
+	pk_store_relaxed(&w->status, pk_in_state(pk_load_relaxed(&w->status), PK_ABANDONED));
+	return false;
 }
 
 static void splice(struct pk_queue *q, struct pk_waiter *first, struct pk_waiter *last, int *held)
@@ -29,4 +54,5 @@ static void splice(struct pk_queue *q, struct pk_waiter *first, struct pk_waiter
 	pk_list_splice(q, first, last, held, PK_POLICY_mcs);
 }
 
-const struct pk_admit_ops pk_mcs = {PK_POLICY_mcs, true, enter, tend, pk_list_pass, splice, pk_list_settle, NULL};
+const struct pk_admit_ops pk_mcs = {PK_POLICY_mcs, true, enter, tend, pk_list_pass, splice, pk_list_settle, NULL, NULL};
+const struct pk_basic pk_basic_mcs = {enter, pk_list_pass, pass, flee, rouse};

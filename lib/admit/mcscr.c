@@ -157,4 +157,4 @@ static void splice(struct pk_queue *q, struct pk_waiter *first, struct pk_waiter
 	pk_list_splice(q, first, last, held, PK_POLICY_mcscr);
 }
 
-const struct pk_admit_ops pk_mcscr = {PK_POLICY_mcscr, true, enter, tend, leave, splice, pk_list_settle, NULL};
+const struct pk_admit_ops pk_mcscr = {PK_POLICY_mcscr, true, enter, tend, leave, splice, pk_list_settle, NULL, NULL};

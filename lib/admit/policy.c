@@ -3,14 +3,15 @@
 /* The table of policies. */
 #include <string.h>
 
-#include "admit/admit.h"
+#include "admit/levels.h"
 #include "base/atomic.h"
+#include "rt/config.h"
 
 extern const struct pk_admit_ops pk_shfl, pk_mcs, pk_cna, pk_cst, pk_mcscr, pk_clh, pk_hem, pk_hemctr, pk_tkt, pk_ptl,
 	pk_backoff, pk_hbo;
 
 static const struct {
-	const char *name;
+	const char *name; /* with _ where users write - */
 	const struct pk_admit_ops *ops;
 } policies[] = {
 #define PK_POLICY(name, ops, doc) {#name, ops},
@@ -20,19 +21,54 @@ static const struct {
 
 const struct pk_admit_ops *pk_admit;
 
-enum pk_policy pk_policy_select(const char *name)
+/* Of a composition the part before the colon counts. */
+static bool is_named(const char *row, const char *name)
+{
+	for (; *row; row++, name++)
+		if (*name != *row && !(*name == '-' && *row == '_'))
+			return false;
+	return !*name || *name == ':';
+}
+
+static enum pk_policy row_of(const char *name)
 {
 	enum pk_policy p = 0;
 
 	/* The name has passed config.def's list of choices, which a test
 	 * compares with this table. */
-	while (p < PK_POLICIES - 1 && strcmp(policies[p].name, name))
+	while (p < PK_POLICIES - 1 && !is_named(policies[p].name, name))
 		p++;
-	pk_store_release(&pk_admit, policies[p].ops);
+	return p;
+}
+
+static bool is_composed(enum pk_policy row)
+{
+	return policies[row].ops && policies[row].ops->root;
+}
+
+bool pk_policy_has_levels(const char *name)
+{
+	return is_composed(row_of(name));
+}
+
+enum pk_policy pk_policy_select(const char *name)
+{
+	enum pk_policy p = row_of(name);
+	const struct pk_admit_ops *ops = policies[p].ops;
+
+	if (is_composed(p)) {
+		ops = pk_compose(p, name);
+		if (!ops) {
+			p = 0;
+			ops = policies[0].ops;
+			pk_config.policy = policies[0].name;
+		}
+	}
+	pk_store_release(&pk_admit, ops);
 	return p;
 }
 
 const struct pk_admit_ops *pk_policy_ops(unsigned policy)
 {
-	return policies[policy].ops;
+	return policy < PK_POLICIES ? policies[policy].ops : pk_composed_ops(policy);
 }

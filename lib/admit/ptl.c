@@ -16,6 +16,7 @@
  *  O2	changes, sleepers: both sides write one and then look at the other, sequentially
  *	consistent: who goes to sleep sees the change, or is seen.
  * Cost: as ticket.h, and a table of 32 KiB for the process. */
+#include "admit/levels.h"
 #include "admit/ticket.h"
 
 enum { LOCKS = 64, SLOTS = 8 };
@@ -92,13 +93,25 @@ static void leave(struct pk_queue *q, struct pk_waiter *w, int *held)
 {
 	(void)held;
 	pk_waiter_free(w);
-	pk_ticket_show(q, PK_AUX_PTL, PK_POLICY_ptl, call);
+	pk_ticket_show(q, PK_AUX_PTL, call);
+}
+
+static bool pass(struct pk_queue *q, struct pk_waiter *w, int *held)
+{
+	(void)held;
+	return pk_ticket_pass(q, w, PK_AUX_PTL, call);
+}
+
+static bool flee(struct pk_queue *q, struct pk_waiter *w)
+{
+	return pk_waiter_abandon(w) ? pk_ticket_die(q, w, PK_AUX_PTL) : !pk_waiter_is_head(w);
 }
 
 static void give_up(struct pk_queue *q, struct pk_waiter *w)
 {
-	if (pk_waiter_abandon(w) && !pk_ticket_die(q, w, PK_AUX_PTL))
+	if (!flee(q, w))
 		leave(q, w, NULL);
 }
 
-const struct pk_admit_ops pk_ptl = {PK_POLICY_ptl, false, enter, NULL, leave, NULL, NULL, give_up};
+const struct pk_admit_ops pk_ptl = {PK_POLICY_ptl, false, enter, NULL, leave, NULL, NULL, give_up, NULL};
+const struct pk_basic pk_basic_ptl = {enter, leave, pass, flee, NULL};

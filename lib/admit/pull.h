@@ -13,7 +13,11 @@
  *				the predecessor, and frees the node
  *	null -> END		by a successor of another policy (tail.h): the node's thread
  *				frees it
- * There is one successor at most, as a queue has one tail.
+ *	null, sleeper -> FLED	by the successor, which is about to give up
+ *	FLED -> null, sleeper	by one that has come in its place
+ * There is one successor at most, as a queue has one tail. FLED is the successor-aborted flag
+ * of A-C-BO-CLH (Cohort 3.4.2): who passes the lock on to a live waiter only (pass) changes
+ * null or sleeper to LEFT, so it knows of each that has given up, or that one finds LEFT.
  *
  * State of `status`
  *	WAITING -> PARKED	by its thread
@@ -24,9 +28,9 @@
  *	WAITING, SPINNING,	by its thread: a handler has to wait, or its end
  *	PARKED -> ABANDONED
  *	any -> ORPHAN		in the child of a fork
- * Not abortable: the node of one that gives up at the tail, and its predecessor's, stay until
- * somebody comes (for good if the lock is destroyed before), which is too long for timed
- * waits.
+ * Who gives up at the tail makes its predecessor the tail again. If that one is just leaving
+ * its node stays until somebody comes (for good if the lock is destroyed before): clh and hem
+ * do not have timed waiters, a-c-bo-clh has.
  *
  * Ledger
  *  O1	tail: see tail.h.
@@ -45,6 +49,12 @@
 #include "rt/spin.h"
 #include "rt/thread.h"
 
+/* Whether the node's thread still has its place: no LEFT, no node. */
+PK_INLINE bool pk_pull_stays(const struct pk_waiter *next)
+{
+	return !next || next == PK_FLED || pk_is_sleeper(next);
+}
+
 /* What stands in prev's `next`. */
 typedef struct pk_waiter *pk_pull_poll(struct pk_waiter *prev);
 
@@ -54,7 +64,7 @@ PK_INLINE bool pk_pull_mark(struct pk_waiter *prev, struct pk_waiter *w)
 	struct pk_waiter *mark = (struct pk_waiter *)((uintptr_t)w | PK_SLEEPER), *seen = NULL;
 
 	while (seen != mark && !pk_cas_release(&prev->next, &seen, mark))
-		if (seen && !pk_is_sleeper(seen))
+		if (!pk_pull_stays(seen))
 			return false;
 	return true;
 }
@@ -72,27 +82,63 @@ PK_INLINE void pk_pull_rouse(const struct pk_waiter *mark)
 		pk_futex_wake(&s->status, 1);
 }
 
-PK_INLINE void pk_pull_sleep(struct pk_waiter *w, struct pk_waiter *prev)
+/* False: the deadline has passed. */
+PK_INLINE bool pk_pull_sleep(struct pk_waiter *w, struct pk_waiter *prev, const struct pk_deadline *deadline)
 {
 	uint32_t status = pk_load_relaxed(&w->status), parked = pk_in_state(status, PK_PARKED);
+	int late = 0;
 
 	if (pk_state(status) >= PK_HEAD || !pk_cas_relaxed(&w->status, &status, parked))
-		return;
+		return true;
 	pk_spin_end(w);
 	pk_fence(); /* O3 */
 	if (pk_pull_mark(prev, w)) {
 		pk_count(w, PK_STAT_parked);
 		pk_store_relaxed(&pk_self.asleep, true);
-		pk_futex_wait(&w->status, parked, NULL);
+		late = pk_futex_wait(&w->status, parked, deadline);
 		pk_store_relaxed(&pk_self.asleep, false);
 	}
 	pk_cas_relaxed(&w->status, &parked, pk_in_state(parked, PK_WAITING));
+	return !late;
+}
+
+/* Give w's place up. False: it has the lock, and has to leave. For its thread, or a handler
+ * in it while it sleeps. */
+static inline bool pk_pull_flee(struct pk_queue *q, struct pk_waiter *w)
+{
+	struct pk_waiter *prev = w->hint, *seen = NULL;
+
+	if (!pk_waiter_abandon(w))
+		return !pk_waiter_is_head(w);
+	while (prev && !pk_cas_acq_rel(&prev->next, &seen, PK_FLED)) /* O2 */
+		if (!pk_pull_stays(seen)) {
+			w->hint = seen == PK_LEFT ? NULL : seen;
+			pk_waiter_free(prev);
+			prev = w->hint;
+			seen = NULL;
+		}
+	if (!prev)
+		return false;
+	if (pk_tail_cut(q, w, prev)) {
+		pk_waiter_free(w);
+		return true;
+	}
+	seen = pk_xchg_acq_rel(&w->next, prev); /* O2 */
+	if (pk_is_sleeper(seen)) {
+		pk_pull_rouse(seen);
+	} else if (seen == PK_END) {
+		pk_tail_end(prev);
+		pk_waiter_free(w);
+	}
+	return true;
 }
 
 /* Wait for the predecessor, whom `hint` names. */
-PK_INLINE enum pk_entered pk_pull_wait(struct pk_waiter *w, pk_pull_poll *poll)
+PK_INLINE enum pk_entered pk_pull_wait(struct pk_queue *q, struct pk_waiter *w, const struct pk_deadline *deadline,
+				       pk_pull_poll *poll)
 {
 	unsigned budget = w->hint ? pk_spin_begin(w) : 0;
+	bool late = false;
 
 	for (struct pk_waiter *prev; (prev = w->hint);) {
 		struct pk_waiter *seen;
@@ -102,27 +148,38 @@ PK_INLINE enum pk_entered pk_pull_wait(struct pk_waiter *w, pk_pull_poll *poll)
 			return PK_ORPHANED;
 		}
 		seen = poll(prev);
-		if (seen && !pk_is_sleeper(seen)) {
+		if (!pk_pull_stays(seen)) {
 			w->hint = seen == PK_LEFT ? NULL : seen;
 			pk_waiter_free(prev);
-		} else if (pk_spent(&budget)) {
-			pk_pull_sleep(w, prev);
+		} else if (seen == PK_FLED) {
+			pk_cas_relaxed(&prev->next, &seen, NULL); /* we have come */
+		} else if (pk_spent(&budget) && !pk_pull_sleep(w, prev, deadline) &&
+			   pk_state(pk_load_relaxed(&w->status)) < PK_HEAD) {
+			late = true;
+			if (!pk_pull_flee(q, w))
+				break; /* and yet the head */
+			pk_count(w, PK_STAT_timedout);
+			return PK_TIMED_OUT;
 		}
 	}
 	pk_spin_end(w);
+	/* A handler may have given the place up when it was the head's already. */
+	if (pk_unlikely(!late && pk_state(pk_load_relaxed(&w->status)) >= PK_HEAD))
+		return PK_ORPHANED;
 	/* relaxed: nobody but our own signal handlers looks at a head's status */
 	pk_store_relaxed(&w->status, pk_in_state(pk_load_relaxed(&w->status), PK_HEAD));
 	return PK_IS_HEAD;
 }
 
-PK_INLINE enum pk_entered pk_pull_enter(struct pk_queue *q, struct pk_waiter *w, pk_pull_poll *poll)
+PK_INLINE enum pk_entered pk_pull_enter(struct pk_queue *q, struct pk_waiter *w, const struct pk_deadline *deadline,
+					pk_pull_poll *poll)
 {
 	w->slept = false;
 	pk_store_relaxed(&w->next, NULL);
 	pk_store_relaxed(&w->status, pk_in_state(pk_load_relaxed(&w->status) + PK_STATE_MASK + 1, PK_WAITING));
 	w->queue = q;
 	w->hint = pk_tail_join(q, w);
-	return pk_pull_wait(w, poll);
+	return pk_pull_wait(q, w, deadline, poll);
 }
 
 static inline void pk_pull_leave(struct pk_queue *q, struct pk_waiter *w, int *held)
@@ -144,23 +201,30 @@ static inline void pk_pull_leave(struct pk_queue *q, struct pk_waiter *w, int *h
 	}
 }
 
+/* w, which has the lock, hands it to a waiter that takes it for certain; false: there is none,
+ * or it cannot be told. */
+static inline bool pk_pull_pass(struct pk_queue *q, struct pk_waiter *w, int *held)
+{
+	struct pk_record *by = w->record;
+	struct pk_waiter *seen = NULL;
+
+	(void)held;
+	if (pk_load_relaxed(&q->tail) == pk_waiter_name(w))
+		return false;
+	while (!pk_cas_acq_rel(&w->next, &seen, PK_LEFT)) /* O2 */
+		if (seen && !pk_is_sleeper(seen))
+			return false;
+	if (seen) {
+		pk_pull_rouse(seen);
+		pk_count_in(by, PK_STAT_woken);
+	}
+	return true;
+}
+
 static inline void pk_pull_give_up(struct pk_queue *q, struct pk_waiter *w)
 {
-	struct pk_waiter *prev = w->hint, *seen;
-
-	if (!pk_waiter_abandon(w))
-		return;
-	if (!prev) {
+	if (!pk_pull_flee(q, w))
 		pk_pull_leave(q, w, NULL);
-		return;
-	}
-	seen = pk_xchg_acq_rel(&w->next, prev); /* O2 */
-	if (pk_is_sleeper(seen)) {
-		pk_pull_rouse(seen);
-	} else if (seen == PK_END) {
-		pk_tail_end(prev);
-		pk_waiter_free(w);
-	}
 }
 
 #endif

@@ -14,7 +14,7 @@
  *	null -> LEFT		by the one that leaves: its successor, who has not
  *				been seen yet, frees the node
  * Exactly one of them is first, and so it is known who frees the node: who finds END or
- * LEFT there. (pull.h has two more.)
+ * LEFT there. (pull.h has three more.)
  *
  * Ledger
  *  O1	tail: the exchange releases the node's initialisation to its successor's
@@ -27,6 +27,7 @@
 
 #define PK_LEFT ((struct pk_waiter *)1)
 #define PK_END ((struct pk_waiter *)2)
+#define PK_FLED ((struct pk_waiter *)3) /* pull.h */
 /* The node with this bit set in its address: pull.h. */
 #define PK_SLEEPER ((uintptr_t)4)
 
@@ -49,7 +50,7 @@ PK_INLINE void pk_tail_end(struct pk_waiter *prev)
 	/* Who has left is ours to free. So is who has given up, and names its own
 	 * predecessor (pull.h): that one is told instead. */
 	while (!pk_cas_acq_rel(&prev->next, &seen, PK_END)) /* O2 */
-		if (seen && !pk_is_sleeper(seen)) {
+		if (seen && seen != PK_FLED && !pk_is_sleeper(seen)) {
 			pk_waiter_free(prev);
 			if (seen == PK_LEFT)
 				return;

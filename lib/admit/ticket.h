@@ -13,12 +13,12 @@
  *	DEAD		1			who gives up: its number will be shown to nobody
  *
  * State of a waiter (`status`): WAITING -> HEAD, ABANDONED by its thread, any -> ORPHAN in
- * the child of a fork. `batch` is its number, `shuffler` is 1 while that is a dead one:
- *	0 -> 1	by its thread
- *	1 -> 0	by who shows the number and finds it, or by its thread if it is shown
- * and who does the latter shows the next number. To find it all records are looked
- * through; so it is for signal handlers that wait and threads that end, and timed waits do
- * not draw a number (not abortable). Nor does who comes when all are taken.
+ * the child of a fork. `batch` is its number, `shuffler` is GRAVE while that is a dead one:
+ *	0 -> GRAVE	by its thread
+ *	GRAVE -> 0	by who shows the number and finds it, or by its thread if it is shown
+ * and who does the latter shows the next number. To find it all records and
+ * contexts (levels.h) are looked through; so it is for signal handlers that wait and threads that end, and timed waits
+ *do not draw a number (not abortable). Nor does who comes when all are taken.
  *
  * Ledger
  *  O1	aux: see aux.h; is_up() acquires what who shows the number has released.
@@ -30,6 +30,7 @@
 #include "admit/aux.h"
 #include "base/await.h"
 #include "rt/spin.h"
+#include "rt/storey.h"
 #include "rt/thread.h"
 
 enum {
@@ -38,6 +39,7 @@ enum {
 	PK_TICKET_SLEEPERS = 1,
 	PK_TICKET_DEAD = 2,
 	PK_TICKET_FLAGS = PK_TICKET_SLEEPERS | PK_TICKET_DEAD,
+	PK_TICKET_GRAVE = 2, /* `shuffler`: no other policy's value */
 	PK_TICKET_SHOWN = 2, /* where the number begins */
 	PK_TICKET_NEXT = PK_TICKET_SHOWN + PK_TICKET_BITS,
 };
@@ -108,24 +110,39 @@ PK_INLINE int pk_ticket_after(uint64_t aux)
  * none nobody has to be looked for. */
 extern uint32_t pk_tickets_dead;
 
-/* Whether the number is a dead one, and ours to pass. `policy`: the ticket policy. */
-static bool pk_ticket_bury(const struct pk_queue *q, uint32_t number, enum pk_policy policy)
+/* Whether w has that number, dead, and it is ours to pass. */
+PK_INLINE bool pk_ticket_bury_at(struct pk_waiter *w, const struct pk_queue *q, uint32_t number)
 {
-	uint32_t known = pk_load_relaxed(&pk_tickets_dead) ? pk_arena_known() : 0;
+	uint8_t dead = PK_TICKET_GRAVE;
 
+	/* acquire: the rest was written before it */
+	if (pk_load_acquire(&w->shuffler) != dead || w->queue != q || w->batch != number ||
+	    !pk_cas_byte_acq_rel(&w->shuffler, &dead, 0))
+		return false;
+	pk_sub_relaxed(&pk_tickets_dead, 1);
+	pk_waiter_free(w);
+	return true;
+}
+
+/* Whether the number is a dead one, and ours to pass. */
+static bool pk_ticket_bury(const struct pk_queue *q, uint32_t number)
+{
+	uint32_t known;
+
+	if (!pk_load_relaxed(&pk_tickets_dead))
+		return false;
+	known = pk_arena_known();
 	for (uint32_t i = 0; i < known; i++)
-		for (unsigned k = 0; k < PK_RECORD_NODES; k++) {
-			struct pk_waiter *w = &pk_record_nth(i)->node[k];
-			uint8_t dead = 1;
-
-			/* acquire: the rest was written before it */
-			if (pk_load_acquire(&w->shuffler) == 1 && w->policy == policy && w->queue == q &&
-			    w->batch == number && pk_cas_byte_acq_rel(&w->shuffler, &dead, 0)) {
-				pk_sub_relaxed(&pk_tickets_dead, 1);
-				pk_waiter_free(w);
+		for (unsigned k = 0; k < PK_RECORD_NODES; k++)
+			if (pk_ticket_bury_at(&pk_record_nth(i)->node[k], q, number))
 				return true;
-			}
-		}
+	known = pk_contexts_known();
+	for (uint32_t i = 0; i < known; i++) {
+		struct pk_waiter *w = pk_context_nth(i);
+
+		if (w && pk_ticket_bury_at(w, q, number))
+			return true;
+	}
 	return false;
 }
 
@@ -153,7 +170,7 @@ typedef void pk_ticket_call(struct pk_queue *q, uint32_t number, uint64_t aux);
 
 /* Show the next number that is not dead. A dead one is called, too: its thread may have
  * gone to sleep with it, before a handler gave it up. */
-PK_INLINE void pk_ticket_show(struct pk_queue *q, enum pk_aux_kind kind, enum pk_policy policy, pk_ticket_call *call)
+PK_INLINE void pk_ticket_show(struct pk_queue *q, enum pk_aux_kind kind, pk_ticket_call *call)
 {
 	bool dead;
 
@@ -161,20 +178,37 @@ PK_INLINE void pk_ticket_show(struct pk_queue *q, enum pk_aux_kind kind, enum pk
 		uint64_t aux = pk_ticket_advance(q, kind);
 		int next = aux ? pk_ticket_after(aux) : -1;
 
-		dead = next >= 0 && aux & PK_TICKET_DEAD && pk_ticket_bury(q, (uint32_t)next, policy);
+		dead = next >= 0 && aux & PK_TICKET_DEAD && pk_ticket_bury(q, (uint32_t)next);
 		if (next >= 0)
 			call(q, (uint32_t)next, aux);
 	} while (dead);
+}
+
+/* Show the next number, if that is known to be no dead one; false if not, or nobody waits. */
+PK_INLINE bool pk_ticket_pass(struct pk_queue *q, struct pk_waiter *w, enum pk_aux_kind kind, pk_ticket_call *call)
+{
+	uint64_t aux = pk_load_relaxed(&q->aux), want;
+	int next;
+
+	do {
+		next = pk_ticket_after(aux);
+		if (pk_unlikely(!pk_aux_is(q, aux, kind)) || next < 0 || aux & PK_TICKET_DEAD)
+			return false;
+		want = pk_ticket_state(q, kind, pk_ticket_next(aux), (uint32_t)next, (uint32_t)aux & PK_TICKET_FLAGS);
+	} while (!pk_cas_acq_rel(&q->aux, &aux, want)); /* O1 */
+	pk_waiter_free(w);
+	call(q, (uint32_t)next, aux);
+	return true;
 }
 
 /* Make w's number a dead one. False if it is shown: then w has to leave. */
 PK_INLINE bool pk_ticket_die(struct pk_queue *q, struct pk_waiter *w, enum pk_aux_kind kind)
 {
 	uint64_t aux = pk_load_relaxed(&q->aux);
-	uint8_t dead = 1;
+	uint8_t dead = PK_TICKET_GRAVE;
 
 	pk_add_relaxed(&pk_tickets_dead, 1);
-	pk_store_release(&w->shuffler, 1);
+	pk_store_release(&w->shuffler, PK_TICKET_GRAVE);
 	do {
 		if (!pk_aux_is(q, aux, kind))
 			return true; /* it has been shown and passed, and the queue is empty */

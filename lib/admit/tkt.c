@@ -8,6 +8,7 @@
  *  D51	Who looks for long sleeps on the word, and is woken by its number.
  *  D52	A number is drawn by compare-and-swap, not fetch-and-add: the word may be a
  *	ghost's. */
+#include "admit/levels.h"
 #include "admit/ticket.h"
 
 uint32_t pk_tickets_dead;
@@ -45,13 +46,25 @@ static void leave(struct pk_queue *q, struct pk_waiter *w, int *held)
 {
 	(void)held;
 	pk_waiter_free(w);
-	pk_ticket_show(q, PK_AUX_TKT, PK_POLICY_tkt, call);
+	pk_ticket_show(q, PK_AUX_TKT, call);
+}
+
+static bool pass(struct pk_queue *q, struct pk_waiter *w, int *held)
+{
+	(void)held;
+	return pk_ticket_pass(q, w, PK_AUX_TKT, call);
+}
+
+static bool flee(struct pk_queue *q, struct pk_waiter *w)
+{
+	return pk_waiter_abandon(w) ? pk_ticket_die(q, w, PK_AUX_TKT) : !pk_waiter_is_head(w);
 }
 
 static void give_up(struct pk_queue *q, struct pk_waiter *w)
 {
-	if (pk_waiter_abandon(w) && !pk_ticket_die(q, w, PK_AUX_TKT))
+	if (!flee(q, w))
 		leave(q, w, NULL);
 }
 
-const struct pk_admit_ops pk_tkt = {PK_POLICY_tkt, false, enter, NULL, leave, NULL, NULL, give_up};
+const struct pk_admit_ops pk_tkt = {PK_POLICY_tkt, false, enter, NULL, leave, NULL, NULL, give_up, NULL};
+const struct pk_basic pk_basic_tkt = {enter, leave, pass, flee, NULL};

@@ -30,6 +30,12 @@ static __attribute__((constructor)) void setup(void)
 	pk_real();
 	pk_config_read(pk_real_file());
 	pk_topology_read("", pk_config.topology);
+	if (!pk_levels_check(pk_config.levels)) {
+		pk_config_reject("levels", pk_config.levels, "not some of core,cache,node,package");
+		pk_config.levels = "";
+	}
+	if (pk_policy_has_levels(pk_config.policy))
+		pk_levels_read("", pk_config.levels);
 	pk_spin_setup();
 	pk_incarnation_setup();
 	pk_incarnation_next();

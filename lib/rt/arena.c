@@ -29,10 +29,10 @@
 enum {
 	FIRST_CHUNK_LOG2 = 5,
 	FIRST_CHUNK = 1 << FIRST_CHUNK_LOG2,
-	CHUNKS = 17, /* 4 million records: Linux has no more threads */
+	CHUNKS = 16, /* 2 million records; half of the names are left to contexts (storey.h) */
 };
 
-_Static_assert(((uint64_t)FIRST_CHUNK << CHUNKS) * PK_RECORD_NODES <= UINT64_C(1) << PK_NAME_POLICY_SHIFT,
+_Static_assert(((uint64_t)FIRST_CHUNK << CHUNKS) * PK_RECORD_NODES <= PK_CONTEXT_IDS,
 	       "an id has no room for that many records");
 
 static struct pk_record first_chunk[FIRST_CHUNK];
@@ -171,6 +171,8 @@ struct pk_waiter *pk_waiter_named(uint64_t name)
 
 	if (!id || name >> 32 != pk_load_relaxed(incarnation))
 		return NULL;
+	if (id > PK_CONTEXT_IDS)
+		return pk_context_nth(id - PK_CONTEXT_IDS - 1);
 	if ((id - 1) / PK_RECORD_NODES >= pk_load_acquire(&used)) /* O3 */
 		return NULL;					  /* no name that we gave: the object is garbage */
 	return &record_at((id - 1) / PK_RECORD_NODES)->node[(id - 1) % PK_RECORD_NODES];

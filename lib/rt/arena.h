@@ -7,7 +7,8 @@
  * unmapped, so a late reader of a node reads a node. It is all that a waiting thread
  * costs: 576 bytes on a 64-bit machine, and no more for a second lock.
  *
- * A node is named by its id: 1 + 4 * (index of its record) + (node in record).
+ * A node is named by its id: 1 + 4 * (index of its record) + (node in record), or what
+ * storey.c makes of the bay whose context it is.
  * Queues hold an id together with the *incarnation* of the process, a number
  * that changes at fork: the child has one thread, and what its inherited queues
  * name are ghosts. A tail of another incarnation counts as no predecessor. Beside
@@ -36,7 +37,10 @@ enum {
 };
 
 enum { PK_RECORD_NODES = 4 };
-enum { PK_NAME_POLICY_SHIFT = 24 }; /* ids have fewer bits: CHUNKS in arena.c */
+enum {
+	PK_NAME_POLICY_SHIFT = 24,			  /* ids have fewer bits */
+	PK_CONTEXT_IDS = 1 << (PK_NAME_POLICY_SHIFT - 1), /* those above are contexts' (storey.h) */
+};
 
 /* The state of a waiter, in the low bits of its status; who changes it is in
  * admit/list.h and pthread/cond.c. The bits above count the uses of the node, so
@@ -84,6 +88,7 @@ struct pk_waiter {
 	/* Constant while the node is in a queue. */
 	uint8_t policy;		/* by which it waits there */
 	bool stays;		/* when it has to sleep, too */
+	bool leads;		/* it has its cohort's lock, and waits for one above (admit/levels.c) */
 	struct pk_queue *queue; /* which: a copied lock's tail names strangers */
 	union {
 		struct pk_queue *home;	 /* where a signal moves it to, or null (pthread/cond.c) */
@@ -91,9 +96,9 @@ struct pk_waiter {
 	};
 	uint32_t id;
 	uint16_t socket;
-	bool spins; /* its thread has a place among the spinners */
-	bool slept; /* has parked, and may have been moved to the lock word */
-	struct pk_record *record;
+	bool spins;		  /* its thread has a place among the spinners */
+	bool slept;		  /* has parked, and may have been moved to the lock word */
+	struct pk_record *record; /* a context's: of the thread that waits with it, or null */
 } PK_ALIGNED(PK_CACHE_LINE);
 
 _Static_assert(sizeof(struct pk_waiter) == PK_CACHE_LINE || sizeof(void *) != 8, "a node is one cache line");

@@ -46,6 +46,8 @@ static const struct option options[] = {
 
 enum { OPTIONS = sizeof(options) / sizeof(options[0]) };
 
+bool pk_config_batch_given;
+
 static char arena[PK_CONFIG_ARENA];
 static size_t arena_used;
 
@@ -95,7 +97,10 @@ static bool is_choice(const char *choices, const char *value)
 	for (const char *c = choices;; c++) {
 		size_t len = strcspn(c, "|");
 
-		if (strlen(value) == len && !memcmp(c, value, len))
+		/* Behind a colon, what may follow is for who takes the value. */
+		bool open = len && c[len - 1] == ':';
+
+		if ((open ? strcspn(value, ":") : strlen(value)) == len - open && !memcmp(c, value, len - open))
 			return true;
 		c += len;
 		if (!*c)
@@ -117,6 +122,7 @@ static void set_int(const struct option *o, const char *value)
 		return;
 	}
 	*(int *)o->value = (int)v;
+	pk_config_batch_given |= o->value == &pk_config.batch;
 }
 
 static void set(const struct option *o, const char *value, size_t len)

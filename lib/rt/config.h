@@ -5,6 +5,8 @@
 #ifndef PK_CONFIG_H
 #define PK_CONFIG_H
 
+#include <stdbool.h>
+
 /* An ENUM option holds the text of its choice; a STR option its value. Both are
  * copies, so that later changes to the environment do not reach us. */
 struct pk_config {
@@ -18,6 +20,9 @@ struct pk_config {
 };
 
 extern struct pk_config pk_config;
+
+/* PARKADE_BATCH was set: it rules also where a policy has a default of its own. */
+extern bool pk_config_batch_given;
 
 /* Read PARKADE_* from the environment (not in a set-user-ID program). A bad
  * value is reported in one line and its default kept. The default policy is the

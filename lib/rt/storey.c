@@ -16,7 +16,8 @@
  * Ledger
  *  O1	The release that publishes a storey pairs with the acquire of who uses it:
  *	the kernel's zeroes come with it.
- *  O2	seq_cst of enter and of next: see the contract. */
+ *  O2	seq_cst of enter and of next: see the contract.
+ *  O3	busy, record: release by the last one to use the context, acquire by who takes it. */
 #include "rt/storey.h"
 
 #include <string.h>
@@ -25,16 +26,20 @@
 
 #include "base/arch/arch.h"
 #include "base/atomic.h"
+#include "rt/thread.h"
 #include "rt/topology.h"
 
 enum {
 	USERS_MASK = PK_BAY_USERS_MAX,
-	BAYS = PK_BAY_SETS * PK_BAY_WAYS, /* of a storey */
+	CONTEXTS = PK_BAYS * PK_BAY_CONTEXTS, /* of a storey */
 };
+
+_Static_assert(PK_STOREYS_MORE *CONTEXTS < PK_CONTEXT_IDS, "contexts have no room among the names");
 
 typedef struct pk_bay bay_set[PK_BAY_WAYS];
 
-static bay_set *storeys[PK_SOCKETS_MAX];
+static bay_set *storeys[PK_SOCKETS_MAX + PK_STOREYS_MORE];
+static uint32_t allotted; /* beyond the sockets' */
 
 /* The key of a bay without users. User space has 56 bits of address at most; a tag
  * in the highest byte is no part of it. */
@@ -54,18 +59,30 @@ static unsigned set_of(const void *object)
 	return (unsigned)((key_of(object) >> 8) * UINT64_C(0x9e3779b97f4a7c15) >> 32) % PK_BAY_SETS;
 }
 
+/* In an allotted storey the contexts lie behind the bays. */
+static struct pk_waiter *contexts_of(unsigned storey)
+{
+	bay_set *bays = pk_load_acquire(&storeys[storey]); /* O1 */
+
+	return bays ? (struct pk_waiter *)(bays + PK_BAY_SETS) : NULL;
+}
+
 static bay_set *map_storey(unsigned socket)
 {
 	bay_set *seen = NULL;
-	long addr = pk_arch_syscall(SYS_mmap, 0, sizeof(bay_set) * PK_BAY_SETS, PROT_READ | PROT_WRITE,
-				    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	size_t size = sizeof(bay_set) * PK_BAY_SETS;
+	long addr;
+
+	if (socket >= PK_SOCKETS_MAX)
+		size += sizeof(struct pk_waiter) * CONTEXTS;
+	addr = pk_arch_syscall(SYS_mmap, 0, (long)size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	if (addr < 0 && addr > -4096)
 		return NULL;
 	/* Its pages are touched by their first user, who is on that socket. */
 	if (pk_cas_seq_cst(&storeys[socket], &seen, (bay_set *)addr)) /* O1, O2 */
 		return (bay_set *)addr;
-	pk_arch_syscall(SYS_munmap, addr, sizeof(bay_set) * PK_BAY_SETS, 0, 0, 0, 0);
+	pk_arch_syscall(SYS_munmap, addr, (long)size, 0, 0, 0, 0);
 	return pk_load_acquire(&storeys[socket]); /* O1 */
 }
 
@@ -132,6 +149,11 @@ unsigned pk_bay_users(struct pk_bay *bay, const void *object)
 	return is_of(key, object) ? key & USERS_MASK : 0;
 }
 
+const void *pk_bay_object(const struct pk_bay *bay)
+{
+	return (const void *)(uintptr_t)((pk_load_relaxed(&bay->key) & ~(uint64_t)USERS_MASK) >> 8);
+}
+
 bool pk_bay_close(struct pk_bay *bay, const void *object, unsigned users)
 {
 	uint64_t key = key_of(object) | users;
@@ -142,19 +164,77 @@ bool pk_bay_close(struct pk_bay *bay, const void *object, unsigned users)
 uint32_t pk_bay_number(unsigned socket, const struct pk_bay *bay)
 {
 	/* relaxed: who has a bay there has acquired the storey */
-	return socket * BAYS + (uint32_t)(bay - pk_load_relaxed(&storeys[socket])[0]);
+	return socket * PK_BAYS + (uint32_t)(bay - pk_load_relaxed(&storeys[socket])[0]);
 }
 
 struct pk_bay *pk_bay_numbered(uint32_t number)
 {
-	bay_set *storey = number < PK_BAYS_MAX ? pk_load_acquire(&storeys[number / BAYS]) : NULL; /* O1 */
+	bay_set *storey = number < PK_BAYS_MAX ? pk_load_acquire(&storeys[number / PK_BAYS]) : NULL; /* O1 */
 
-	return storey ? storey[0] + number % BAYS : NULL;
+	return storey ? storey[0] + number % PK_BAYS : NULL;
+}
+
+unsigned pk_storeys_allot(unsigned n)
+{
+	uint32_t before = pk_load_relaxed(&allotted);
+
+	do {
+		if (n > PK_STOREYS_MORE - before)
+			return 0;
+	} while (!pk_cas_release(&allotted, &before, before + n));
+	return PK_SOCKETS_MAX + before;
+}
+
+struct pk_waiter *pk_context_take(unsigned storey, const struct pk_bay *bay, struct pk_record *record)
+{
+	uint32_t first = (uint32_t)(bay - storeys[storey][0]) * PK_BAY_CONTEXTS;
+
+	for (uint32_t n = first; n < first + PK_BAY_CONTEXTS; n++) {
+		struct pk_waiter *w = contexts_of(storey) + n;
+
+		/* O3. One at a time takes here, so it need not be done in one. */
+		if (pk_load_acquire(&w->busy) || pk_load_acquire(&w->record))
+			continue;
+		pk_store_relaxed(&w->busy, 1);
+		w->record = record;
+		w->id = PK_CONTEXT_IDS + 1 + (storey - PK_SOCKETS_MAX) * CONTEXTS + n;
+		return w;
+	}
+	return NULL;
+}
+
+uint32_t pk_contexts_known(void)
+{
+	return pk_load_acquire(&allotted) * CONTEXTS;
+}
+
+struct pk_waiter *pk_context_nth(uint32_t n)
+{
+	struct pk_waiter *first = n < pk_contexts_known() ? contexts_of(PK_SOCKETS_MAX + n / CONTEXTS) : NULL;
+
+	return first ? first + n % CONTEXTS : NULL;
+}
+
+static void free_contexts(struct pk_waiter *w)
+{
+	for (unsigned n = 0; n < CONTEXTS; n++, w++) {
+		if (!w->id)
+			continue; /* never used: its page is not to be touched */
+		w->status = pk_in_state(w->status, PK_ORPHAN);
+		w->spins = false;
+		w->shuffler = 0;
+		w->busy = 0;
+		if (w->record != pk_self.record)
+			w->record = NULL;
+	}
 }
 
 void pk_storeys_fork_child(void)
 {
-	for (unsigned s = 0; s < PK_SOCKETS_MAX; s++)
-		if (storeys[s])
+	for (unsigned s = 0; s < PK_SOCKETS_MAX + allotted; s++)
+		if (storeys[s]) {
 			memset(storeys[s], 0, sizeof(bay_set) * PK_BAY_SETS);
+			if (s >= PK_SOCKETS_MAX)
+				free_contexts(contexts_of(s));
+		}
 }

@@ -13,7 +13,14 @@
  *
  * Two threads that claim at once may get two bays for one object: who looks for
  * users must look at all (pk_bay_next). When the bays of an object's set are all
- * taken there is none, and the caller does without. */
+ * taken there is none, and the caller does without.
+ *
+ * Whoever needs storeys of another kind of cohort than sockets (cache groups, cores), or
+ * other ones than those that all share, has some allotted to it. In these a bay comes with
+ * two *contexts*: queue nodes with which its users wait together for something else, one
+ * of them at a time (admit/levels.h). A context is busy until whoever passes it has freed
+ * it, maybe long after the bay has been returned, and has a record for as long as a thread
+ * waits with it, awake or in a signal handler: it is taken when neither is the case. */
 #ifndef PK_STOREY_H
 #define PK_STOREY_H
 
@@ -21,13 +28,18 @@
 #include <stdint.h>
 
 #include "base/compiler.h"
+#include "rt/arena.h"
 #include "rt/topology.h"
 
 enum {
 	PK_BAY_SETS = 64,
 	PK_BAY_WAYS = 4,
 	PK_BAY_USERS_MAX = 1023,
-	PK_BAYS_MAX = PK_SOCKETS_MAX * PK_BAY_SETS * PK_BAY_WAYS,
+	PK_BAYS = PK_BAY_SETS * PK_BAY_WAYS, /* of a storey */
+	PK_BAYS_MAX = PK_SOCKETS_MAX * PK_BAYS,
+	PK_BAY_CONTEXTS = 2,
+	/* Storeys beyond the sockets' own. Each of their contexts has a name (arena.h). */
+	PK_STOREYS_MORE = (1 << 14) - 1,
 };
 
 struct pk_bay {
@@ -40,6 +52,18 @@ struct pk_bay {
 } PK_ALIGNED(PK_CACHE_LINE);
 
 _Static_assert(sizeof(struct pk_bay) == PK_CACHE_LINE, "a bay is one cache line");
+
+/* So many storeys in a row for the caller alone; the number of the first, which goes where
+ * a socket's would, or 0 if there are not so many left. For the process's life. */
+unsigned pk_storeys_allot(unsigned n);
+
+/* A context of that bay of an allotted storey, or null. Its user, who has the right to,
+ * clears `record` in the end (release). */
+struct pk_waiter *pk_context_take(unsigned storey, const struct pk_bay *bay, struct pk_record *record);
+
+/* Every context, by number; null: not there. For who looks for one. */
+uint32_t pk_contexts_known(void);
+struct pk_waiter *pk_context_nth(uint32_t n);
 
 /* Become a user of the object's bay on that socket, of a new one if it has none.
  * Null: none is free, or there is no memory. `object` is 4-byte aligned. Sequentially
@@ -62,6 +86,9 @@ struct pk_bay *pk_bay_next(unsigned socket, const void *object, struct pk_bay *l
 /* How many users of that object the bay has. Acquire: what those who left did. */
 unsigned pk_bay_users(struct pk_bay *bay, const void *object);
 
+/* Whose bay it is, as pk_bay_leave() takes it; for a user. */
+const void *pk_bay_object(const struct pk_bay *bay);
+
 /* Take all users out at once and return the bay; false if there are not just so many.
  * Acquires what they released. */
 bool pk_bay_close(struct pk_bay *bay, const void *object, unsigned users);
@@ -70,7 +97,8 @@ bool pk_bay_close(struct pk_bay *bay, const void *object, unsigned users);
 uint32_t pk_bay_number(unsigned socket, const struct pk_bay *bay);
 struct pk_bay *pk_bay_numbered(uint32_t number);
 
-/* After fork, in the child: all bays are free. */
+/* After fork, in the child: all bays are free, and so are the contexts, but for those with
+ * which the thread itself waits, in a signal handler that forked: that wait is over. */
 void pk_storeys_fork_child(void);
 
 #endif

@@ -27,9 +27,18 @@ unsigned pk_sockets = 1;
 static uint8_t socket_of[PK_CPUS_MAX];
 static uint16_t cpus_on[PK_SOCKETS_MAX];
 
-/* A machine of PARKADE_TOPOLOGY: CPUs a socket, and how they are given out. */
-static unsigned virtual_cpus;
+/* A machine of PARKADE_TOPOLOGY: CPUs a socket, of which so many share a cache, and so many
+ * a core; and how they are given out. */
+static unsigned virtual_cpus, virtual_group, virtual_core;
 static bool by_thread;
+
+struct pk_levels pk_levels;
+
+/* Of each kind but nodes: the cohort of each CPU, the first CPU of each cohort (of nodes,
+ * too), and how many there are. */
+static uint16_t cohort_of[PK_COHORTS][PK_CPUS_MAX];
+static uint16_t first_of[PK_COHORTS][PK_CPUS_MAX];
+static unsigned cohorts[PK_COHORTS] = {1, 1, 1, 1};
 
 _Static_assert(PK_SOCKETS_MAX - 1 <= UINT8_MAX, "socket_of is too narrow");
 
@@ -170,6 +179,8 @@ static bool read_description(const char *text)
 		return false;
 	by_thread = *end;
 	virtual_cpus = (unsigned)cpus;
+	virtual_core = n > 2 ? (unsigned)factor[n - 1] : 1;
+	virtual_group = (unsigned)(n > 3 ? cpus / factor[1] : cpus);
 	pk_sockets = (unsigned)factor[0];
 	for (unsigned cpu = 0; cpu < PK_CPUS_MAX; cpu++)
 		socket_of[cpu] = (uint8_t)(cpu / virtual_cpus % pk_sockets);
@@ -219,6 +230,16 @@ static int cpu_here(void)
 	return cpu;
 }
 
+/* Threads go round robin: to the sockets, and there to the groups, the cores, the CPUs. */
+static unsigned cpu_for(uint32_t serial)
+{
+	unsigned groups = virtual_cpus / virtual_group, cores = virtual_group / virtual_core;
+	unsigned socket = serial % pk_sockets, n = serial / pk_sockets;
+
+	return socket * virtual_cpus + n % groups * virtual_group + n / groups % cores * virtual_core +
+	       n / groups / cores % virtual_core;
+}
+
 unsigned pk_socket_here(uint32_t serial)
 {
 	int cpu;
@@ -229,6 +250,201 @@ unsigned pk_socket_here(uint32_t serial)
 		return serial % pk_sockets;
 	cpu = cpu_here();
 	return cpu >= 0 && cpu < PK_CPUS_MAX ? socket_of[cpu] : 0;
+}
+
+/* The CPUs of that list are a cohort of their own, the next one; but for those that are in
+ * one already. False: the list says nothing. */
+static bool add_cohort(enum pk_cohort kind, const char *list, uint8_t seen[PK_CPUS_MAX])
+{
+	unsigned long cpu, last;
+	bool any = false;
+
+	while (next_range(&list, &cpu, &last))
+		for (; cpu <= last && cpu < PK_CPUS_MAX; cpu++)
+			if (!seen[cpu]) {
+				seen[cpu] = 1;
+				cohort_of[kind][cpu] = (uint16_t)cohorts[kind];
+				if (!any)
+					first_of[kind][cohorts[kind]] = (uint16_t)cpu;
+				any = true;
+			}
+	cohorts[kind] += any;
+	return any;
+}
+
+/* The file that lists the CPUs of the cohort of a CPU, one name after the other. */
+static bool read_cohort(const char *root, enum pk_cohort kind, unsigned long cpu, char list[TEXT])
+{
+	static const char *const names[PK_COHORTS][4] = {
+		[PK_COHORT_CORE] = {"topology/core_cpus_list", "topology/thread_siblings_list"},
+		[PK_COHORT_CACHE] = {"cache/index4/shared_cpu_list", "cache/index3/shared_cpu_list",
+				     "cache/index2/shared_cpu_list"},
+		[PK_COHORT_PACKAGE] = {"topology/package_cpus_list", "topology/core_siblings_list"},
+	};
+	char path[96];
+
+	for (const char *const *name = names[kind]; *name; name++) {
+		snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%lu/%s", cpu, *name);
+		if (read_file(root, path, list))
+			return true;
+	}
+	return false;
+}
+
+/* All cohorts of a kind; where that cannot be read, there is one. */
+static void read_cohorts(const char *root, enum pk_cohort kind, const char *online)
+{
+	static uint8_t seen[PK_CPUS_MAX];
+	unsigned long cpu, last;
+	char list[TEXT];
+
+	memset(seen, 0, sizeof(seen));
+	cohorts[kind] = 0;
+	while (next_range(&online, &cpu, &last))
+		for (; cpu <= last && cpu < PK_CPUS_MAX; cpu++)
+			if (!seen[cpu] && (!read_cohort(root, kind, cpu, list) || !add_cohort(kind, list, seen))) {
+				memset(cohort_of[kind], 0, sizeof(cohort_of[kind]));
+				cohorts[kind] = 1;
+				return;
+			}
+	if (!cohorts[kind])
+		cohorts[kind] = 1;
+}
+
+static void make_cohorts(enum pk_cohort kind, unsigned cpus)
+{
+	cohorts[kind] = pk_sockets * virtual_cpus / cpus;
+	for (unsigned cpu = 0; cpu < PK_CPUS_MAX; cpu++)
+		cohort_of[kind][cpu] = (uint16_t)(cpu / cpus % cohorts[kind]);
+	for (unsigned n = 0; n < cohorts[kind]; n++)
+		first_of[kind][n] = (uint16_t)(n * cpus);
+}
+
+static unsigned cohort_at(enum pk_cohort kind, unsigned cpu)
+{
+	return kind == PK_COHORT_NODE ? socket_of[cpu] : cohort_of[kind][cpu];
+}
+
+/* Each cohort of the kind lies in one of the other. */
+static bool lies_in(enum pk_cohort kind, enum pk_cohort around, const char *online)
+{
+	unsigned long cpu, last;
+
+	while (next_range(&online, &cpu, &last))
+		for (; cpu <= last && cpu < PK_CPUS_MAX; cpu++)
+			if (cohort_at(around, (unsigned)cpu) !=
+			    pk_cohort_around(kind, cohort_at(kind, (unsigned)cpu), around))
+				return false;
+	return true;
+}
+
+static unsigned count(const char *list)
+{
+	unsigned long cpu, last;
+	unsigned n = 0;
+
+	while (next_range(&list, &cpu, &last))
+		n += last >= cpu && last < PK_CPUS_MAX ? (unsigned)(last - cpu + 1) : 0;
+	return n;
+}
+
+static bool is_in(const char *names, const char *name)
+{
+	size_t len = strlen(name);
+
+	for (const char *n = names; *n; n += strcspn(n, ","), n += *n == ',')
+		if (strcspn(n, ",") == len && !memcmp(n, name, len))
+			return true;
+	return !*names;
+}
+
+/* One more level, around those that there are; where both say the same, or are at odds, the
+ * node stays. */
+static void add_level(enum pk_cohort kind, const char *online)
+{
+	while (pk_levels.n) {
+		enum pk_cohort within = pk_levels.kind[pk_levels.n - 1];
+
+		if (cohorts[within] > cohorts[kind] && lies_in(within, kind, online))
+			break;
+		if (kind != PK_COHORT_NODE)
+			return;
+		pk_levels.n--;
+	}
+	pk_levels.kind[pk_levels.n++] = (uint8_t)kind;
+}
+
+bool pk_levels_check(const char *wanted)
+{
+	for (const char *n = wanted; *wanted; n++) {
+		size_t len = strcspn(n, ",");
+		int kind = 0;
+
+		while (kind < PK_COHORTS &&
+		       (strlen(pk_cohort_name(kind)) != len || memcmp(n, pk_cohort_name(kind), len) != 0))
+			kind++;
+		if (kind == PK_COHORTS)
+			return false;
+		n += len;
+		if (!*n)
+			break;
+	}
+	return true;
+}
+
+void pk_levels_read(const char *root, const char *wanted)
+{
+	char online[TEXT];
+	unsigned cpus;
+
+	pk_levels.n = 0;
+	if (virtual_cpus)
+		snprintf(online, sizeof(online), "0-%u", pk_sockets * virtual_cpus - 1);
+	else if (!read_file(root, "/sys/devices/system/cpu/online", online))
+		return;
+	cpus = count(online);
+	cohorts[PK_COHORT_NODE] = pk_sockets;
+	for (unsigned cpu = PK_CPUS_MAX; cpu-- > 0;)
+		first_of[PK_COHORT_NODE][socket_of[cpu]] = (uint16_t)cpu;
+	if (virtual_cpus) {
+		make_cohorts(PK_COHORT_CORE, virtual_core);
+		make_cohorts(PK_COHORT_CACHE, virtual_group);
+	}
+	for (int kind = 0; kind < PK_COHORTS; kind++) {
+		if (!is_in(wanted, pk_cohort_name(kind)))
+			continue;
+		if (!virtual_cpus && kind != PK_COHORT_NODE)
+			read_cohorts(root, kind, online);
+		if (cohorts[kind] > 1 && cohorts[kind] < cpus)
+			add_level(kind, online);
+	}
+}
+
+unsigned pk_cohorts(enum pk_cohort kind)
+{
+	return kind == PK_COHORT_NODE ? pk_sockets : cohorts[kind];
+}
+
+unsigned pk_cohort_here(enum pk_cohort kind, uint32_t serial)
+{
+	int cpu;
+
+	if (kind == PK_COHORT_NODE)
+		return pk_socket_here(serial);
+	cpu = by_thread ? (int)cpu_for(serial) : cpu_here();
+	return cpu >= 0 && cpu < PK_CPUS_MAX ? cohort_of[kind][cpu] : 0;
+}
+
+unsigned pk_cohort_around(enum pk_cohort kind, unsigned cohort, enum pk_cohort around)
+{
+	return cohort_at(around, first_of[kind][cohort]);
+}
+
+const char *pk_cohort_name(enum pk_cohort kind)
+{
+	static const char *const names[PK_COHORTS] = {"core", "cache", "node", "package"};
+
+	return names[kind];
 }
 
 unsigned pk_socket_cpus(unsigned socket)

@@ -43,8 +43,8 @@ def module(name):
 def policies():
     """Every policy of the table."""
     with open(os.path.join(SRCDIR, "lib", "admit", "policy.def")) as table:
-        rows = re.findall(r'^\s*PK_POLICY\w*\s*\(\s*"?([a-z][a-z0-9-]*)"?', table.read(), re.M)
-    return rows or sys.exit("policy.def has no rows that this script can read")
+        rows = re.findall(r'^\s*PK_POLICY\w*\s*\(\s*"?([a-z][a-z0-9_-]*)"?', table.read(), re.M)
+    return [row.replace("_", "-") for row in rows] or sys.exit("policy.def has no rows that this script can read")
 
 
 def cells():

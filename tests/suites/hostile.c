@@ -129,15 +129,18 @@ START_TEST(handler_same_mutex)
 END_TEST
 
 /* The handler locks what is held by a thread that waits behind the one that it interrupts. The latter is the head
- * (0), sleeps behind the head (1), or has become the head in its sleep (2). */
+ * (0), sleeps behind the head (1), has become the head in its sleep (2), or sleeps behind the head, and there is one
+ * more between the two (3): where threads are spread over two nodes it is the first of its own. */
 START_TEST(handler_other_mutex)
 {
-	pthread_t victim, behind;
+	pthread_t victim, between, behind;
 
 	on_signal(locking_handler);
 	wanted_by_handler = &other;
 	hold(_i);
 	victim = start(lock_m);
+	if (_i == 3)
+		between = start(lock_m);
 	behind = start(lock_other_then_m);
 	if (_i == 2) {
 		atomic_store(&keep_it, true);
@@ -151,6 +154,53 @@ START_TEST(handler_other_mutex)
 	} else {
 		release();
 	}
+	pthread_join(victim, NULL);
+	if (_i == 3)
+		pthread_join(between, NULL);
+	pthread_join(behind, NULL);
+	assert_no_complaint();
+}
+END_TEST
+
+static atomic_bool in_child;
+
+static void forking_handler(int sig)
+{
+	pid_t child = fork();
+
+	(void)sig;
+	if (child == 0) {
+		alarm(10);
+		atomic_store(&in_child, true);
+		MUST(pthread_mutex_unlock(&m)); /* its holder does not exist here */
+	} else {
+		child_reap(child, "the handler's child");
+	}
+	atomic_store(&in_handler, 1);
+}
+
+static void *lock_m_twice(void *arg)
+{
+	lock_m(NULL);
+	if (atomic_load(&in_child)) {
+		lock_m(NULL);
+		child_exit();
+	}
+	return arg;
+}
+
+/* The handler forks: in the child the thread that it interrupts is alone, and its wait goes on. It is the head, or
+ * behind it. */
+START_TEST(handler_forks)
+{
+	pthread_t victim, behind;
+
+	on_signal(forking_handler);
+	hold(_i);
+	victim = start(lock_m_twice);
+	behind = start(lock_m);
+	interrupt(victim);
+	release();
 	pthread_join(victim, NULL);
 	pthread_join(behind, NULL);
 	assert_no_complaint();
@@ -203,7 +253,8 @@ int main(void)
 	Suite *s = suite_make("hostile");
 
 	SUITE_CASE_OF(s, handler_same_mutex, 20, 2);
-	SUITE_CASE_OF(s, handler_other_mutex, 20, 3);
+	SUITE_CASE_OF(s, handler_other_mutex, 20, 4);
+	SUITE_CASE_OF(s, handler_forks, 20, 2);
 	SUITE_CASE_OF(s, waiter_gone, 20, 4);
 	SUITE_CASE(s, copied, 20);
 	return suite_run(s);

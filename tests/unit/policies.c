@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "admit/levels.h"
 #include "admit/list.h"
 #include "admit/pull.h"
 #include "admit/ticket.h"
@@ -389,6 +390,11 @@ static void line_up_pull(const struct pk_admit_ops *ops, int n)
 	}
 }
 
+static struct pk_waiter *poll_pull(struct pk_waiter *prev)
+{
+	return pk_load_acquire(&prev->next);
+}
+
 /* Who gives up is passed over: in the middle, at the tail, several, behind the head that leaves, and as the head. */
 START_TEST(pull_gives_up)
 {
@@ -397,16 +403,40 @@ START_TEST(pull_gives_up)
 
 	line_up_pull(ops, 4);
 	ops->give_up(&queue, node[1]);
+	ck_assert_uint_eq(node[1]->busy, 1); /* until its successor sees it */
 	ops->give_up(&queue, node[3]);
 	ops->give_up(&queue, node[2]);
-	ck_assert_uint_eq(node[1]->busy + node[2]->busy + node[3]->busy, 3); /* until somebody comes */
+	ck_assert_uint_eq(node[1]->busy + node[2]->busy + node[3]->busy, 0);
+	ck_assert_uint_eq(queue.tail, pk_waiter_name(node[0]));
 	node[0]->status = PK_ABANDONED;
 	ops->leave(&queue, node[0], NULL);
+	ck_assert_uint_eq(node[0]->busy, 0);
+	ck_assert_uint_eq(queue.tail, 0);
+
+	/* the head leaves while who gives up makes it the tail again: it stays until somebody comes */
+	line_up_pull(ops, 2);
+	ops->give_up(&queue, node[1]);
+	queue.tail = pk_waiter_name(node[1]);
+	node[0]->status = PK_ABANDONED;
+	ops->leave(&queue, node[0], NULL);
+	queue.tail = pk_waiter_name(node[0]);
 	late = new_node(ops);
 	ck_assert_int_eq(ops->enter(&queue, late, NULL), PK_IS_HEAD);
-	for (int i = 0; i < 4; i++)
-		ck_assert_uint_eq(node[i]->busy, 0);
+	ck_assert_uint_eq(node[0]->busy, 0);
 	ops->leave(&queue, late, NULL);
+	ck_assert_uint_eq(queue.tail, 0);
+
+	/* two between the head and one that stays */
+	line_up_pull(ops, 4);
+	ops->give_up(&queue, node[1]);
+	ops->give_up(&queue, node[2]);
+	ck_assert_ptr_eq(node[0]->next, PK_FLED);
+	node[0]->status = PK_ABANDONED;
+	ops->leave(&queue, node[0], NULL);
+	ck_assert_int_eq(pk_pull_wait(&queue, node[3], NULL, poll_pull), PK_IS_HEAD);
+	for (int i = 0; i < 3; i++)
+		ck_assert_uint_eq(node[i]->busy, 0);
+	ops->leave(&queue, node[3], NULL);
 	ck_assert_uint_eq(queue.tail, 0);
 
 	/* it has become the head in that moment */
@@ -442,6 +472,57 @@ START_TEST(pull_gives_up_before_a_stranger)
 		ck_assert_uint_eq(node[0]->busy, 0);
 		pk_mcs.leave(&queue, late, NULL);
 	}
+}
+END_TEST
+
+/* Passed is what somebody takes for certain: not if nobody is behind, nor if that one is about to give up. */
+START_TEST(pull_passes)
+{
+	const struct pk_basic *basic = _i ? &pk_basic_hem : &pk_basic_clh;
+
+	line_up_pull(pulls[_i], 1);
+	ck_assert(!basic->pass(&queue, node[0], NULL));
+	line_up_pull(pulls[_i], 2);
+	node[0]->next = PK_FLED; /* and the tail has not been told */
+	ck_assert(!basic->pass(&queue, node[0], NULL));
+	node[0]->next = NULL; /* another one has come */
+	ck_assert(basic->pass(&queue, node[0], NULL));
+	ck_assert(!basic->flee(&queue, node[1])); /* too late */
+	ck_assert_uint_eq(node[0]->busy, 0);
+	basic->leave(&queue, node[1], NULL);
+	ck_assert_uint_eq(queue.tail, 0);
+}
+END_TEST
+
+/* ---- backoff, as a part of compositions ---- */
+
+/* Who is counted and wants to give up takes the lock if it is free: it has been passed to somebody. */
+START_TEST(bo_passes)
+{
+	struct pk_waiter *first, *second;
+
+	pk_incarnation_next();
+	queue.aux = 0;
+	first = new_node(&pk_mcs);
+	second = new_node(&pk_mcs);
+	ck_assert_int_eq(pk_basic_bo.enter(&queue, first, NULL), PK_IS_HEAD);
+	ck_assert(!pk_basic_bo.pass(&queue, first, NULL));
+	queue.aux += 4; /* one waits */
+	second->status = PK_WAITING;
+	second->queue = &queue;
+	ck_assert(pk_basic_bo.pass(&queue, first, NULL));
+	ck_assert_uint_eq(first->busy, 0);
+	ck_assert(!pk_basic_bo.flee(&queue, second));
+	first = new_node(&pk_mcs);
+	first->status = PK_WAITING;
+	first->queue = &queue;
+	queue.aux += 4;
+	ck_assert(pk_basic_bo.flee(&queue, first)); /* it is held: nobody is there to pass it to */
+	ck_assert_uint_eq(first->busy, 0);
+	ck_assert(!pk_basic_bo.pass(&queue, second, NULL));
+	pk_basic_bo.leave(&queue, second, NULL);
+	ck_assert_uint_eq(second->busy, 0);
+	ck_assert_uint_eq(queue.aux, 0);
 }
 END_TEST
 
@@ -762,13 +843,15 @@ START_TEST(switches)
 #include "admit/policy.def"
 #undef PK_POLICY
 	};
+	static const char *const clofs[] = {"clof:tkt-mcs-clh-hem", "clof:mcs-tkt", "clof:hem-tkt-mcs", "clof:clh-clh"};
 	unsigned busy = 0, changes = 0;
 	long sections = 0;
 	uint64_t end;
 	pthread_t thread[THREADS];
 
 	pk_config_read(NULL);
-	pk_topology_read("", "4x4@thread");
+	pk_topology_read("", "2x2x2x2@thread");
+	pk_levels_read("", "");
 	pk_spin_setup();
 	pk_incarnation_setup();
 	pk_incarnation_next();
@@ -778,7 +861,8 @@ START_TEST(switches)
 		ck_assert_int_eq(pthread_create(&thread[i], NULL, contend, i % 4 ? NULL : (void *)1), 0);
 	/* Any one may follow any other: not in the table's order only. */
 	for (end = pk_clock_us() + MICROSECONDS; pk_clock_us() < end; changes++) {
-		pk_policy_select(names[changes * 7 % (PK_POLICIES - 1) + changes / 100 % 2]);
+		pk_policy_select(changes % 5 ? names[changes * 7 % (PK_POLICIES - 1) + changes / 100 % 2]
+					     : clofs[changes / 5 % (sizeof(clofs) / sizeof(clofs[0]))]);
 		usleep(changes % 3 * 200);
 	}
 	pk_store_relaxed(&lock.stop, 1);
@@ -796,8 +880,13 @@ START_TEST(switches)
 	ck_assert_uint_eq(lock.gate.flags, 0);
 	for (uint32_t i = 0; i < pk_arena_known(); i++)
 		busy += PK_RECORD_NODES - pk_waiters_idle(pk_record_nth(i));
+	for (uint32_t i = 0; i < pk_contexts_known(); i++) {
+		struct pk_waiter *w = pk_context_nth(i);
+
+		busy += w && (w->busy || w->record);
+	}
 	ck_assert_uint_eq(busy, 0);
-	for (unsigned s = 0; s < pk_sockets; s++) {
+	for (unsigned s = 0; s < PK_SOCKETS_MAX + pk_contexts_known() / (PK_BAYS * PK_BAY_CONTEXTS); s++) {
 		ck_assert_ptr_null(pk_bay_next(s, &lock.gate.queue, NULL));
 		ck_assert_ptr_null(pk_bay_next(s, &lock.gate.queue.aux, NULL));
 	}
@@ -806,6 +895,6 @@ END_TEST
 
 UNIT("policies", {cna_sets_aside, 1}, {cna_orders, 1}, {cna_is_bounded, 1}, {cna_is_timely, 1}, {cna_reaps, 1},
      {cna_left, 1}, {cna_resumes, 1}, {mcscr_culls, 1}, {mcscr_is_fair, 2}, {mcscr_reaps, 1}, {strangers, 3},
-     {strangers_first, 8}, {pull_gives_up, 3}, {pull_gives_up_before_a_stranger, 3}, {tickets_in_order, 2},
-     {tickets_wrap, 2}, {tickets_die, 2}, {tickets_of_others, 2}, {tickets_and_old_nodes, 2}, {tickets_forked, 2},
-     {pull_rouses, 3}, {hints, 1}, {lot_calls, 1}, {lot_refuses, 1}, {switches, 2})
+     {strangers_first, 8}, {pull_gives_up, 3}, {pull_gives_up_before_a_stranger, 3}, {pull_passes, 2}, {bo_passes, 1},
+     {tickets_in_order, 2}, {tickets_wrap, 2}, {tickets_die, 2}, {tickets_of_others, 2}, {tickets_and_old_nodes, 2},
+     {tickets_forked, 2}, {pull_rouses, 3}, {hints, 1}, {lot_calls, 1}, {lot_refuses, 1}, {switches, 2})

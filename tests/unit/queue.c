@@ -419,7 +419,7 @@ START_TEST(times_out)
 }
 END_TEST
 
-/* config.def offers what policy.def has, in its order. */
+/* config.def offers what policy.def has, in its order: with - for _, and a colon where a composition may follow. */
 START_TEST(choices)
 {
 	static const char *const names =
@@ -436,6 +436,11 @@ START_TEST(choices)
 	char line[256];
 
 	snprintf(line, sizeof(line), "policy=%s\n", names);
+	for (char *c = line; *c; c++)
+		*c = *c == '_' ? '-' : *c;
+	ck_assert_ptr_nonnull(strstr(line, "|clof|"));
+	memmove(strstr(line, "|clof|") + 6, strstr(line, "|clof|") + 5, strlen(strstr(line, "|clof|") + 5) + 1);
+	*(strstr(line, "|clof") + 5) = ':';
 	ck_assert_ptr_nonnull(strstr(offered, line));
 }
 END_TEST

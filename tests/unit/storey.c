@@ -181,6 +181,48 @@ START_TEST(million)
 }
 END_TEST
 
+/* Allotted storeys: one after the other, until there is no more. A bay has two contexts; each has a name, is taken when
+ * it is neither busy nor has a record, and is its bay's alone. */
+START_TEST(contexts)
+{
+	unsigned first = pk_storeys_allot(3), next = pk_storeys_allot(1);
+	struct pk_record *r = pk_record_take();
+	struct pk_bay *bay, *other;
+	struct pk_waiter *w[3];
+
+	ck_assert_uint_eq(first, PK_SOCKETS_MAX);
+	ck_assert_uint_eq(next, first + 3);
+	ck_assert_ptr_null(pk_context_nth(0)); /* not mapped */
+	pk_incarnation_next();
+	bay = pk_bay_enter(first + 1, &objects[0]);
+	other = pk_bay_enter(first + 1, &objects[1]);
+	ck_assert_ptr_eq(pk_bay_object(bay), &objects[0]);
+	for (int i = 0; i < 2; i++)
+		w[i] = pk_context_take(first + 1, bay, r);
+	w[2] = pk_context_take(first + 1, other, r);
+	for (int i = 0; i < 3; i++) {
+		ck_assert_ptr_nonnull(w[i]);
+		ck_assert_ptr_ne(w[i], w[(i + 1) % 3]);
+		ck_assert_uint_eq((uintptr_t)w[i] % PK_CACHE_LINE, 0);
+		ck_assert_ptr_eq(pk_waiter_named(pk_waiter_name(w[i])), w[i]);
+	}
+	ck_assert_ptr_null(pk_context_take(first + 1, bay, r));
+	pk_waiter_free(w[1]);
+	ck_assert_ptr_null(pk_context_take(first + 1, bay, r)); /* its thread has not come back */
+	w[1]->record = NULL;
+	ck_assert_ptr_eq(pk_context_take(first + 1, bay, r), w[1]);
+	w[0]->record = NULL;
+	ck_assert_ptr_null(pk_context_take(first + 1, bay, r)); /* nobody has passed it */
+	ck_assert_uint_eq(pk_storeys_allot(PK_STOREYS_MORE), 0);
+	ck_assert_uint_ne(pk_storeys_allot(PK_STOREYS_MORE - 4), 0);
+	ck_assert_uint_eq(pk_storeys_allot(1), 0);
+	/* the last of all names */
+	bay = pk_bay_enter(PK_SOCKETS_MAX + PK_STOREYS_MORE - 1, &objects[0]);
+	w[0] = pk_context_take(PK_SOCKETS_MAX + PK_STOREYS_MORE - 1, bay, r);
+	ck_assert_ptr_eq(pk_waiter_named(pk_waiter_name(w[0])), w[0]);
+}
+END_TEST
+
 /* No memory for a table: there is no bay, and later, when there is, there is one. */
 START_TEST(no_memory)
 {
@@ -284,4 +326,4 @@ START_TEST(distributed_wake_up)
 END_TEST
 
 UNIT("storey", {claim_share_return, 1}, {keys, 1}, {full_set, 1}, {many_users, 1}, {fork_child, 1}, {million, 1},
-     {no_memory, 1}, {stress, 3}, {distributed_wake_up, 3})
+     {contexts, 1}, {no_memory, 1}, {stress, 3}, {distributed_wake_up, 3})

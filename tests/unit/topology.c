@@ -176,6 +176,169 @@ START_TEST(description)
 }
 END_TEST
 
+/* ---- levels ---- */
+
+/* The levels of a description: their kinds, and how many cohorts each has. */
+static const struct {
+	const char *text, *wanted, *levels;
+} machines[] = {
+	{"1", "", ""},
+	{"4", "", ""},
+	{"1x8", "", ""},
+	{"2x2", "", "node 2"},
+	{"2x18x2", "", "core 36, node 2"},
+	{"2x2x2x2", "", "core 8, cache 4, node 2"},
+	{"1x2x2x2", "", "core 4, cache 2"},
+	{"2x1x2x2", "", "core 4, node 2"},
+	{"2x4x3x1", "", "cache 8, node 2"},
+	{"2x2x1x2", "", "core 4, node 2"},
+	{"2x2x2x2", "node", "node 2"},
+	{"2x2x2x2", "node,core", "core 8, node 2"},
+	{"2x2x2x2", "cache", "cache 4"},
+	{"2x2x2x2", "package", ""},
+};
+
+static const char *levels(void)
+{
+	static char text[128];
+	size_t n = 0;
+
+	text[0] = 0;
+	for (unsigned i = 0; i < pk_levels.n; i++)
+		n += (size_t)sprintf(text + n, "%s%s %u", i ? ", " : "", pk_cohort_name(pk_levels.kind[i]),
+				     pk_cohorts(pk_levels.kind[i]));
+	return text;
+}
+
+START_TEST(described_levels)
+{
+	pk_topology_read("", machines[_i].text);
+	pk_levels_read("", machines[_i].wanted);
+	ck_assert_str_eq(levels(), machines[_i].levels);
+}
+END_TEST
+
+START_TEST(names)
+{
+	static const char *const good[] = {"", "core", "node,cache", "core,cache,node,package"};
+	static const char *const bad[] = {"banana", "core,",	 ",",	",node", "core,,node",
+					  "NODE",   "core node", "cor", "cores"};
+
+	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
+		ck_assert_msg(pk_levels_check(good[i]), "%s", good[i]);
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		ck_assert_msg(!pk_levels_check(bad[i]), "%s", bad[i]);
+}
+END_TEST
+
+/* @thread: threads are spread over all cohorts of each level as evenly as may be, and a cohort lies in one of each
+ * level around it. */
+START_TEST(spread)
+{
+	unsigned seen[PK_COHORTS][8] = {{0}};
+
+	pk_topology_read("", "2x2x2x2@thread");
+	pk_levels_read("", "");
+	for (uint32_t serial = 0; serial < 32; serial++) {
+		ck_assert_uint_eq(pk_cohort_here(PK_COHORT_NODE, serial), serial % 2);
+		for (unsigned i = 0; i < pk_levels.n; i++) {
+			enum pk_cohort kind = pk_levels.kind[i];
+			unsigned cohort = pk_cohort_here(kind, serial);
+
+			seen[kind][cohort]++;
+			for (unsigned k = i + 1; k < pk_levels.n; k++)
+				ck_assert_uint_eq(pk_cohort_around(kind, cohort, pk_levels.kind[k]),
+						  pk_cohort_here(pk_levels.kind[k], serial));
+		}
+		if (serial == 7)
+			for (int c = 0; c < 8; c++)
+				ck_assert_uint_eq(seen[PK_COHORT_CORE][c], 1);
+	}
+	for (int c = 0; c < 8; c++)
+		ck_assert_uint_eq(seen[PK_COHORT_CORE][c], 4);
+	for (int c = 0; c < 4; c++)
+		ck_assert_uint_eq(seen[PK_COHORT_CACHE][c], 8);
+}
+END_TEST
+
+static void cpu_file(unsigned cpu, const char *name, const char *text)
+{
+	char path[96];
+
+	snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%u/%s", cpu, name);
+	file(path, text);
+}
+
+/* A machine of 16 CPUs: hyperthreads are n and n + 8; caches of two cores, nodes of two caches, a package. Of what is
+ * missing, or says what the level within it says, there is no level. */
+enum { NO_CORES = 1, OLD_NAMES = 2, NO_CACHES = 4, CACHE_IS_CORE = 8, ODD_CACHES = 16, TWO_PACKAGES = 32 };
+static const struct {
+	int how;
+	const char *levels;
+} sysfs[] = {
+	{0, "core 8, cache 4, node 2"},
+	{OLD_NAMES, "core 8, cache 4, node 2"},
+	{NO_CORES, "cache 4, node 2"},
+	{NO_CACHES, "core 8, node 2"},
+	{CACHE_IS_CORE, "core 8, node 2"},
+	{ODD_CACHES, "core 8, node 2"}, /* they lie across nodes */
+	{TWO_PACKAGES, "core 8, cache 4, node 2"},
+};
+
+START_TEST(sysfs_levels)
+{
+	int how = sysfs[_i].how;
+	char list[64];
+
+	fresh_root();
+	file("/sys/devices/system/node/has_cpu", "0-1\n");
+	file("/sys/devices/system/node/node0/cpulist", "0-3,8-11\n");
+	file("/sys/devices/system/node/node1/cpulist", "4-7,12-15\n");
+	file("/sys/devices/system/cpu/online", "0-15\n");
+	for (unsigned cpu = 0; cpu < 16; cpu++) {
+		unsigned core = cpu % 8, first = core & ~1u;
+
+		snprintf(list, sizeof(list), "%u,%u\n", core, core + 8);
+		if (how & NO_CORES)
+			snprintf(list, sizeof(list), "%u\n", cpu);
+		cpu_file(cpu, how & OLD_NAMES ? "topology/thread_siblings_list" : "topology/core_cpus_list", list);
+		if (!(how & CACHE_IS_CORE))
+			snprintf(list, sizeof(list), "%u-%u,%u-%u\n", first, first + 1, first + 8, first + 9);
+		if (how & ODD_CACHES)
+			snprintf(list, sizeof(list), "%u,%u,%u,%u\n", core % 4, core % 4 + 4, core % 4 + 8,
+				 core % 4 + 12);
+		if (!(how & NO_CACHES))
+			cpu_file(cpu, "cache/index3/shared_cpu_list", list);
+		cpu_file(cpu, "cache/index0/shared_cpu_list", "0\n");
+		cpu_file(cpu, how & OLD_NAMES ? "topology/core_siblings_list" : "topology/package_cpus_list",
+			 !(how & TWO_PACKAGES) ? "0-15\n"
+			 : core < 4	       ? "0-3,8-11\n"
+					       : "4-7,12-15\n");
+	}
+	pk_topology_read(root, "");
+	pk_levels_read(root, "");
+	ck_assert_str_eq(levels(), sysfs[_i].levels);
+	remove_root();
+}
+END_TEST
+
+/* Nothing to read, or nonsense: no level but the nodes. */
+START_TEST(no_sysfs)
+{
+	static const char *const online[] = {NULL, "", "x\n", "9-3\n", "0-1\n"};
+
+	fresh_root();
+	if (online[_i])
+		file("/sys/devices/system/cpu/online", online[_i]);
+	cpu_file(0, "topology/core_cpus_list", "nonsense\n");
+	pk_topology_read(root, "");
+	pk_levels_read(root, "");
+	ck_assert_str_eq(levels(), "");
+	ck_assert_uint_eq(pk_cohort_here(PK_COHORT_CORE, 3), 0);
+	remove_root();
+}
+END_TEST
+
 /* This machine, as libnuma sees it. */
 START_TEST(like_libnuma)
 {
@@ -199,4 +362,6 @@ START_TEST(like_libnuma)
 END_TEST
 
 UNIT("topology", {nodes, 1}, {refused, 9}, {quota, 1}, {no_quota, 1},
-     {description, sizeof(descriptions) / sizeof(descriptions[0])}, {like_libnuma, 1})
+     {description, sizeof(descriptions) / sizeof(descriptions[0])}, {like_libnuma, 1},
+     {described_levels, sizeof(machines) / sizeof(machines[0])}, {names, 1}, {spread, 1},
+     {sysfs_levels, sizeof(sysfs) / sizeof(sysfs[0])}, {no_sysfs, 5})
