@@ -28,6 +28,7 @@
 #include "admit/aux.h"
 #include "admit/levels.h"
 #include "base/await.h"
+#include "rt/clock.h"
 #include "rt/spin.h"
 #include "rt/thread.h"
 
@@ -37,6 +38,7 @@ enum {
 	WAITER = 4,
 	SHORTEST = 4, /* rounds */
 	LONGEST = 256,
+	LOOK_US = 100000, /* after so long a sleeper looks again */
 };
 
 static uint32_t state_of(const struct pk_queue *q, uint64_t aux)
@@ -116,11 +118,19 @@ static int sleep(struct pk_queue *q, struct pk_waiter *w, const struct pk_deadli
 	pk_count(w, PK_STAT_parked);
 	w->slept = true;
 	pk_store_relaxed(&pk_self.asleep, true);
-	/* A handler may have given up for us since: then it is one that sleeps for nothing. */
-	if (pk_state(pk_load_relaxed(&w->status)) < PK_HEAD)
-		late = pk_futex_wait(half(q), (uint32_t)want, deadline);
+	/* A handler may have given up for us since, or does so now, and the state that we know
+	 * may come again. So the sleep has an end, and does not go on after a handler. */
+	if (pk_state(pk_load_relaxed(&w->status)) < PK_HEAD) {
+		struct timespec end = deadline ? *deadline->abstime : pk_clock_after(LOOK_US);
+
+		late = pk_futex_wait(half(q), (uint32_t)want,
+				     &(struct pk_deadline){&end, deadline ? deadline->clock : CLOCK_MONOTONIC});
+	}
 	pk_store_relaxed(&pk_self.asleep, false);
-	return late;
+	/* It may have been woken instead of one that waits. */
+	if (pk_unlikely(pk_state(pk_load_relaxed(&w->status)) >= PK_HEAD))
+		pk_futex_wake(half(q), 1);
+	return deadline ? late : 0;
 }
 
 static bool flee(struct pk_queue *q, struct pk_waiter *w)

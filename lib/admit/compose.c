@@ -171,7 +171,7 @@ const struct pk_admit_ops *pk_compose(enum pk_policy row, const char *name)
 	if (m < made + made_so_far)
 		return &m->ops;
 	if (m == made + COMPOSITIONS || strlen(name) >= sizeof(m->name)) {
-		pk_config_reject("policy", name, "too many compositions");
+		pk_config_reject("policy", name, m == made + COMPOSITIONS ? "too many compositions" : "too long");
 		return NULL;
 	}
 	memset(m, 0, sizeof(*m));

@@ -169,12 +169,21 @@ static void release(const struct pk_composed *c, unsigned level, struct pk_waite
 		co->high = NULL;
 		if (level < c->root)
 			co = co->above;
+		if (pk_unlikely(!node || (!co && level < c->root)))
+			return; /* a handler has forked, and this is the child */
 	}
 	while (level-- > first) { /* I104 */
 		co = below[level].co;
 		c->lock[level]->leave(&co->low, below[level].node, NULL);
 		leave_bay(co);
 	}
+}
+
+/* The thread waits with that context no more. */
+static void drop_context(struct pk_waiter *node)
+{
+	pk_self.context = NULL;
+	pk_store_release(&node->record, NULL); /* O2 */
 }
 
 /* w is the head in its cohort, or has given the place up, and cannot go on: away with it. */
@@ -210,9 +219,10 @@ static enum pk_entered rise(const struct pk_composed *c, unsigned level, struct 
 	node->stays = true;
 	co->high = node;
 	co->above = bay ? cohort_of(bay) : NULL;
-	how = c->lock[level]->enter(bay ? &co->above->low : root, node, deadline);
+	pk_self.context = node;
+	how = c->lock[level]->enter(bay ? &cohort_of(bay)->low : root, node, deadline);
 	w->slept |= node->slept;
-	pk_store_release(&node->record, NULL); /* O2 */
+	drop_context(node);
 	if (how == PK_IS_HEAD) {
 		co->turn = 1;
 		return how;
@@ -231,7 +241,6 @@ static enum pk_entered climb(const struct pk_composed *c, struct pk_queue *q, st
 {
 	struct cohort *co = place_of(w);
 
-	co->root = q;
 	if (!co->turn) {
 		w->leads = true;
 		set_state(w, PK_WAITING);
@@ -245,7 +254,9 @@ static enum pk_entered climb(const struct pk_composed *c, struct pk_queue *q, st
 			break;
 		number = pk_cohort_around(c->kind[level - 1], number, c->kind[level]);
 		co = co->above;
-		co->root = q;
+		if (pk_unlikely(!co)) /* a handler has forked, and this is the child */
+			return PK_ORPHANED;
+		pk_store_relaxed(&co->root, q);
 	}
 	w->leads = false;
 	set_state(w, PK_HEAD);
@@ -268,6 +279,8 @@ static enum pk_entered enter(struct pk_queue *q, struct pk_waiter *w, const stru
 		pk_waiter_free(w);
 		return PK_ORPHANED;
 	}
+	/* Each of its users writes the same. turn.c asks for it as soon as w is the head there. */
+	pk_store_relaxed(&cohort_of(bay)->root, q);
 	how = c->lock[0]->enter(&cohort_of(bay)->low, w, deadline);
 	if (how == PK_IS_HEAD)
 		return climb(c, q, w, number, deadline);
@@ -286,8 +299,8 @@ static unsigned tend(struct pk_queue *q, struct pk_waiter *w, const int *word)
 	(void)word;
 	/* Who is next: the first one that waits, from here upwards. */
 	for (unsigned level = 0; w && c->lock[level]->rouse && !c->lock[level]->rouse(w) && level < c->root; level++) {
-		w = co->high;
-		co = co->above;
+		w = co ? co->high : NULL; /* null: a handler has forked, and this is the child */
+		co = co ? co->above : NULL;
 	}
 	return 0;
 }
@@ -305,7 +318,7 @@ static void leave(struct pk_queue *q, struct pk_waiter *w, int *held)
 }
 
 /* While its thread sleeps: in its cohort, or above, with a context. That one stays the thread's
- * until it has come back from the sleep. */
+ * until it has come back from the sleep, or ends. */
 static void give_up(struct pk_queue *low, struct pk_waiter *w)
 {
 	const struct pk_composed *c = pk_composed_of(w->policy);
@@ -313,8 +326,12 @@ static void give_up(struct pk_queue *low, struct pk_waiter *w)
 	struct pk_waiter *node;
 	unsigned level = 1;
 
-	if (pk_state(pk_load_relaxed(&w->status)) == PK_ORPHAN)
+	/* A handler that waits again, or ends its thread: w has no place any more. */
+	if (pk_state(pk_load_relaxed(&w->status)) > PK_HEAD) {
+		if (pk_self.exiting && pk_self.context)
+			drop_context(pk_self.context);
 		return;
+	}
 	if (!w->leads) {
 		if (!c->lock[0]->flee(low, w)) {
 			if (c->root)
@@ -332,14 +349,16 @@ static void give_up(struct pk_queue *low, struct pk_waiter *w)
 		co = co->above;
 	node = co->high;
 	above = co->above;
-	if (!c->lock[level]->flee(above ? &above->low : co->root, node))
+	if (!node) /* it was about to look for one */
+		above = NULL;
+	else if (!c->lock[level]->flee(above ? &above->low : co->root, node))
 		release(c, level, node, above, NULL, true);
 	else if (above)
 		leave_bay(above);
 	co->high = NULL;
-	if (pk_self.exiting) { /* it does not come back */
+	if (pk_self.exiting && node) { /* it does not come back */
 		pk_spin_end(node);
-		pk_store_release(&node->record, NULL); /* O2 */
+		drop_context(node);
 	}
 	withdraw(c, w, PK_ORPHANED); /* the cohort's lock, too */
 }

@@ -43,7 +43,7 @@ static void sleep_on_slot(struct pk_queue *q, struct pk_waiter *w)
 		return;
 	pk_add_seq_cst(&s->sleepers, 1); /* O2 */
 	if (!pk_ticket_is_up(q, w))
-		pk_futex_wait_bits(&s->changes, changes, pk_ticket_bit(w->batch / SLOTS));
+		pk_ticket_doze(&s->changes, changes, pk_ticket_bit(w->batch / SLOTS));
 	pk_sub_relaxed(&s->sleepers, 1);
 }
 

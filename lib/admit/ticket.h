@@ -29,6 +29,7 @@
 
 #include "admit/aux.h"
 #include "base/await.h"
+#include "rt/clock.h"
 #include "rt/spin.h"
 #include "rt/storey.h"
 #include "rt/thread.h"
@@ -42,6 +43,7 @@ enum {
 	PK_TICKET_GRAVE = 2, /* `shuffler`: no other policy's value */
 	PK_TICKET_SHOWN = 2, /* where the number begins */
 	PK_TICKET_NEXT = PK_TICKET_SHOWN + PK_TICKET_BITS,
+	PK_TICKET_LOOK_US = 100000, /* after so long a sleeper looks again */
 };
 
 _Static_assert((uint32_t)PK_TICKET_MASK << PK_TICKET_NEXT <= PK_AUX_STATE, "the tickets have no room in `aux`");
@@ -226,6 +228,16 @@ PK_INLINE bool pk_ticket_die(struct pk_queue *q, struct pk_waiter *w, enum pk_au
 PK_INLINE uint32_t pk_ticket_bit(uint32_t number)
 {
 	return UINT32_C(1) << number % 32;
+}
+
+/* Sleep on that word for a while. The number may just have been given up by a handler, or
+ * be now, in a child of fork at that, and the same word may come again, in a bay for
+ * another lock. So the sleep has an end, and is not taken up again after a handler. */
+PK_INLINE void pk_ticket_doze(const uint32_t *word, uint32_t expected, uint32_t bit)
+{
+	struct timespec end = pk_clock_after(PK_TICKET_LOOK_US);
+
+	pk_futex_wait_bits(word, expected, bit, &(struct pk_deadline){&end, CLOCK_MONOTONIC});
 }
 
 /* Sleep, or not, until there is something to look at. */

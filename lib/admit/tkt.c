@@ -27,7 +27,7 @@ static void sleep_on_word(struct pk_queue *q, struct pk_waiter *w)
 	if (!pk_aux_is(q, aux, PK_AUX_TKT) || pk_state(pk_load_relaxed(&w->status)) >= PK_HEAD)
 		return;
 	if (pk_ticket_shown(aux) != w->batch && (aux == want || pk_cas_relaxed(&q->aux, &aux, want)))
-		pk_futex_wait_bits(half(q), (uint32_t)want, pk_ticket_bit(w->batch));
+		pk_ticket_doze(half(q), (uint32_t)want, pk_ticket_bit(w->batch));
 }
 
 static enum pk_entered enter(struct pk_queue *q, struct pk_waiter *w, const struct pk_deadline *deadline)

@@ -49,9 +49,9 @@ int pk_futex_wait(const void *word, uint32_t expected, const struct pk_deadline 
 	return ret == EAGAIN ? 0 : ret;
 }
 
-int pk_futex_wait_bits(const void *word, uint32_t expected, uint32_t bits)
+int pk_futex_wait_bits(const void *word, uint32_t expected, uint32_t bits, const struct pk_deadline *deadline)
 {
-	return wait(word, expected, FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, bits, NULL);
+	return wait(word, expected, FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, bits, deadline);
 }
 
 int pk_futex_wait_shared(const void *word, uint32_t expected, uint32_t bits, const struct pk_deadline *deadline)

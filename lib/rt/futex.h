@@ -19,12 +19,14 @@ struct pk_deadline {
 
 /* Sleep while *word == expected. May return early for no reason: the caller
  * looks at the word again. Returns 0, or ETIMEDOUT once the deadline has
- * passed. errno is left alone; not a cancellation point. */
+ * passed. errno is left alone; not a cancellation point. Without a deadline
+ * a sleep that a signal handler has interrupted may go on after it, if the
+ * word is as expected then. */
 int pk_futex_wait(const void *word, uint32_t expected, const struct pk_deadline *deadline);
 
 /* The same for some of the sleepers: `bits` says what kinds of wake-up to heed, and what
  * kinds of sleepers to wake. */
-int pk_futex_wait_bits(const void *word, uint32_t expected, uint32_t bits);
+int pk_futex_wait_bits(const void *word, uint32_t expected, uint32_t bits, const struct pk_deadline *deadline);
 int pk_futex_wake_bits(const void *word, uint32_t bits);
 
 /* Wake at most n threads that sleep on the word. The word's memory need not

@@ -19,6 +19,8 @@ struct pk_thread {
 	 * handlers that lock, and at the exit of a thread that was cancelled
 	 * (asynchronously) or left by pthread_exit in the middle of it. */
 	struct pk_waiter *waits;
+	/* The context with which it waits above its cohort, if it does (admit/levels.c). */
+	struct pk_waiter *context;
 	/* How many read locks the thread holds: a guide, as others may unlock them. */
 	unsigned reads;
 	unsigned apart; /* those of them that its record names (pthread/readers.h) */

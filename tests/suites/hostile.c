@@ -39,6 +39,12 @@ static void leaving_handler(int sig)
 	pthread_exit(NULL);
 }
 
+static void waiting_and_leaving_handler(int sig)
+{
+	locking_handler(sig);
+	pthread_exit(NULL);
+}
+
 static void *lock_m(void *arg)
 {
 	pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, NULL);
@@ -56,6 +62,17 @@ static void *lock_other_then_m(void *arg)
 	return arg;
 }
 
+/* Lets the other mutex go while it still holds m. */
+static void *lock_other_and_m(void *arg)
+{
+	MUST(pthread_mutex_lock(&other));
+	MUST(pthread_mutex_lock(&m));
+	MUST(pthread_mutex_unlock(&other));
+	let_sleep();
+	MUST(pthread_mutex_unlock(&m));
+	return arg;
+}
+
 static pthread_t start(void *(*run)(void *))
 {
 	pthread_t t;
@@ -67,7 +84,8 @@ static pthread_t start(void *(*run)(void *))
 
 static void on_signal(void (*handler)(int))
 {
-	struct sigaction action = {.sa_handler = handler};
+	/* As signal() has it: what the kernel can take up again after the handler goes on. */
+	struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART};
 
 	ck_assert_int_eq(sigaction(SIGUSR1, &action, NULL), 0);
 }
@@ -130,33 +148,41 @@ END_TEST
 
 /* The handler locks what is held by a thread that waits behind the one that it interrupts. The latter is the head
  * (0), sleeps behind the head (1), has become the head in its sleep (2), or sleeps behind the head, and there is one
- * more between the two (3): where threads are spread over two nodes it is the first of its own. */
+ * more between the two (3): where threads are spread over two nodes it is the first of its own. The same with a handler
+ * that ends its thread then (4 and more). */
 START_TEST(handler_other_mutex)
 {
-	pthread_t victim, between, behind;
+	int place = _i & 3;
+	pthread_t victim, between, behind, last;
 
-	on_signal(locking_handler);
+	on_signal(_i & 4 ? waiting_and_leaving_handler : locking_handler);
 	wanted_by_handler = &other;
-	hold(_i);
+	hold(place);
 	victim = start(lock_m);
-	if (_i == 3)
+	if (place == 3)
 		between = start(lock_m);
-	behind = start(lock_other_then_m);
-	if (_i == 2) {
+	behind = start(lock_other_and_m);
+	last = start(lock_m);
+	if (place == 2) {
 		atomic_store(&keep_it, true);
 		ck_assert_int_eq(pthread_mutex_unlock(&m), 0);
 		let_sleep();
 	}
 	interrupt(victim);
-	if (_i == 2) {
+	if (place == 2) {
 		atomic_store(&keep_it, false);
 		pthread_join(before, NULL);
 	} else {
 		release();
 	}
 	pthread_join(victim, NULL);
-	if (_i == 3)
+	if (place == 3)
 		pthread_join(between, NULL);
+	pthread_join(behind, NULL);
+	pthread_join(last, NULL);
+	hold(true); /* the queue still works */
+	behind = start(lock_m);
+	release();
 	pthread_join(behind, NULL);
 	assert_no_complaint();
 }
@@ -253,7 +279,7 @@ int main(void)
 	Suite *s = suite_make("hostile");
 
 	SUITE_CASE_OF(s, handler_same_mutex, 20, 2);
-	SUITE_CASE_OF(s, handler_other_mutex, 20, 4);
+	SUITE_CASE_OF(s, handler_other_mutex, 20, 8);
 	SUITE_CASE_OF(s, handler_forks, 20, 2);
 	SUITE_CASE_OF(s, waiter_gone, 20, 4);
 	SUITE_CASE(s, copied, 20);

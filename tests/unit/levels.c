@@ -639,16 +639,20 @@ static void nothing(int number)
 	(void)number;
 }
 
-/* What a handler in the sleeping guest does that has to wait. Then it goes on. */
+/* What a handler in the sleeping guest does that has to wait, twice, or waits and ends its thread then. */
 static void give_up(int i)
 {
-	ops->give_up(guest[i].w->queue, guest[i].w);
+	struct pk_queue *low = guest[i].w->queue;
+
+	ops->give_up(low, guest[i].w);
+	ops->give_up(low, guest[i].w);
 }
+
+/* And then returns to the sleep, which goes on if the kernel finds the word as it was. */
 
 static void go_on(int i)
 {
-	struct sigaction action = {.sa_handler =
-					   nothing}; /* not restarted: a ticket that is dead is called in its turn */
+	struct sigaction action = {.sa_handler = nothing, .sa_flags = SA_RESTART};
 
 	sigaction(SIGUSR1, &action, NULL);
 	while (state_of(i) == WAITS) {
