@@ -107,7 +107,7 @@ static void set_state(struct pk_waiter *w, enum pk_state state)
 	pk_store_relaxed(&w->status, pk_in_state(pk_load_relaxed(&w->status), state));
 }
 
-static int sleep(struct pk_queue *q, struct pk_waiter *w, const struct pk_deadline *deadline)
+static int doze(struct pk_queue *q, struct pk_waiter *w, const struct pk_deadline *deadline)
 {
 	uint64_t aux = pk_load_relaxed(&q->aux), want = aux | SLEEPERS;
 	int late = 0;
@@ -157,7 +157,7 @@ static enum pk_entered wait(struct pk_queue *q, struct pk_waiter *w, const struc
 		for (unsigned n = interval; n && !pk_spent(&budget); n--)
 			;
 		interval = interval < LONGEST / 2 ? 2 * interval : LONGEST;
-		if (!budget && sleep(q, w, deadline) && pk_state(pk_load_relaxed(&w->status)) < PK_HEAD) {
+		if (!budget && doze(q, w, deadline) && pk_state(pk_load_relaxed(&w->status)) < PK_HEAD) {
 			if (!flee(q, w)) {
 				set_state(w, PK_HEAD); /* late, and yet the holder */
 				return PK_IS_HEAD;

@@ -13,6 +13,7 @@
  */
 #include <pthread.h>
 #include <sched.h>
+#include <string.h>
 #include <unistd.h>
 
 #define THREADS 6
@@ -21,8 +22,11 @@
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static long total, contended;
 
+static pthread_barrier_t all_there; /* or the first one may be through before the last one starts */
+
 static void *work(void *unused)
 {
+	pthread_barrier_wait(&all_there);
 	for (int i = 0; i < ROUNDS; i++) {
 		if (pthread_mutex_trylock(&mutex) != 0) {
 			pthread_mutex_lock(&mutex);
@@ -81,16 +85,18 @@ static void in_child(void)
 
 __attribute__((constructor)) static void contend(void)
 {
-	static const char good[] = "early: contended\n", bad[] = "early: wrong\n";
+	static const char *const said[] = {"early: wrong\n", "early: never contended\n", "early: contended\n"};
 	pthread_t thread[THREADS];
+	int result;
 
 	pthread_atfork(NULL, NULL, in_child);
+	pthread_barrier_init(&all_there, NULL, THREADS);
 	for (int i = 0; i < THREADS; i++)
 		if (pthread_create(&thread[i], NULL, work, NULL) != 0)
 			_exit(2);
 	for (int i = 0; i < THREADS; i++)
 		pthread_join(thread[i], NULL);
-	int right = total == (long)THREADS * ROUNDS && contended > 0;
-	if (write(1, right ? good : bad, right ? sizeof good - 1 : sizeof bad - 1) < 0)
+	result = total != (long)THREADS * ROUNDS ? 0 : contended ? 2 : 1;
+	if (write(1, said[result], strlen(said[result])) < 0)
 		_exit(3);
 }
