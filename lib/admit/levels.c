@@ -27,13 +27,13 @@
  *  D105	Who has the lock of its cohort and gives up leaves that to the next, which queues
  *	anew; so the cohort's place above is lost.
  *
- * State of a cohort, in the bay's `unused`. All but `low` are written by the head of `low`
+ * State of a cohort, in the bay's `unused`. All but `low` and `root` are written by the head of `low`
  *	turn	0		the cohort has not got the lock above
  *		n		it has, and has handed it on n - 1 times within
  *	high	null, context	with which it has that lock, or waits for it
  *	above	null, cohort	where that is, null for the root: its bay has this one as a user
  *	since	t		when its time began, in us
- *	root	queue		of the lock
+ *	root	queue		of the lock: each user of the bay writes the same
  * `low` may be left with the node of one that has given up at its tail: it ends at one that
  * has left, whoever comes (pull.h).
  * State of a waiter: its basic lock's. `leads`: it is the head in its cohort; WAITING then, or
