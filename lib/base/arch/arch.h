@@ -14,6 +14,8 @@
  * PK_ARCH_ASIDE             defined where the library stands aside
  *                           (pthread/aside.c); there is none of the above but
  *                           the system call
+ * PK_ARCH_HEADER            what to include instead: a machine that is not there
+ *                           (harness/machine.h)
  *
  * A machine is here when glibc's objects have been looked at on it, field by field
  * (CONTRIBUTING.md, "Adding an architecture"). configure asks this file. */
@@ -22,7 +24,9 @@
 
 #include "base/compiler.h"
 
-#if defined(__x86_64__) && defined(__LP64__)
+#if defined(PK_ARCH_HEADER)
+#include PK_ARCH_HEADER
+#elif defined(__x86_64__) && defined(__LP64__)
 #include "base/arch/x86_64.h"
 #elif defined(__aarch64__) && defined(__LP64__)
 #include "base/arch/aarch64.h"
