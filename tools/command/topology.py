@@ -236,7 +236,8 @@ def row(name, partition, found, *more):
 
 
 def describe_machine(machine):
-    lines = [("online", f"{count(len(machine.online), 'CPU')}: {spell(machine.online)}"),
+    online = f"{count(len(machine.online), 'CPU')}: {spell(machine.online)}" if machine.online else "sysfs does not say"
+    lines = [("online", online),
              ("usable", f"{count(len(machine.usable), 'CPU')}: {spell(machine.usable)}")]
     if machine.quota is not None:
         lines.append(("quota", f"{count(machine.quota, 'CPU')}, by the cgroup"))
