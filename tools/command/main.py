@@ -8,9 +8,9 @@ sets as `run' gets the arguments and returns the exit status.
 
 import argparse
 
-from . import paths, system
+from . import paths, system, topology
 
-SUBCOMMANDS = (system,)
+SUBCOMMANDS = (system, topology)
 
 
 def parser():
