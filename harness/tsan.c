@@ -138,6 +138,13 @@ ENTRY(void, func_exit, void)
 	IN_ORDER(function(p, v, __ATOMIC_RELAXED), function(p, v, __ATOMIC_ACQUIRE), function(p, v, __ATOMIC_RELEASE), \
 		 function(p, v, __ATOMIC_ACQ_REL), function(p, v, __ATOMIC_SEQ_CST))
 
+/* Not __atomic_fetch_and() and the like: gcc 12 loses their operand in a function as large as this. */
+#define CHANGED(op)                                                                                                    \
+	seen = __atomic_load_n(p, __ATOMIC_RELAXED);                                                                   \
+	while (!__atomic_compare_exchange_n(p, &seen, seen op v, 0, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))               \
+		;                                                                                                      \
+	return seen;
+
 /* A failure reads relaxed, or with the strongest order that the success allows. */
 #define CAS(success, failing) (__atomic_compare_exchange_n(p, &seen, v, 0, success, failing), seen)
 
@@ -165,11 +172,11 @@ ENTRY(void, func_exit, void)
 		case HN_SUB:                                                                                           \
 			MODIFIED(__atomic_fetch_sub)                                                                   \
 		case HN_AND:                                                                                           \
-			MODIFIED(__atomic_fetch_and)                                                                   \
+			CHANGED(&)                                                                                     \
 		case HN_OR:                                                                                            \
-			MODIFIED(__atomic_fetch_or)                                                                    \
+			CHANGED(|)                                                                                     \
 		case HN_XOR:                                                                                           \
-			MODIFIED(__atomic_fetch_xor)                                                                   \
+			CHANGED(^)                                                                                     \
 		default:                                                                                               \
 			break;                                                                                         \
 		}                                                                                                      \
