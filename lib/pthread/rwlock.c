@@ -532,12 +532,12 @@ static int wrunlock(struct pk_rwlock *rw)
 		call = (s & PK_RW_PARKED) && !(prefers && (s & PK_RW_WAITERS));
 		want = s & ~(PK_RW_WRITER | PK_RW_SLEEPER | (call ? PK_RW_PARKED : 0));
 	} while (!pk_cas_release(&rw->state, &s, want)); /* O1 */
-	if (s & (PK_RW_SLEEPER | PK_RW_PARKED))
-		PK_PROBE1(rwlock_unlock, rw);
 	if (s & PK_RW_SLEEPER)
 		pk_futex_wake(front, 1);
 	if (call)
 		pk_park_call(parked);
+	if (s & (PK_RW_SLEEPER | PK_RW_PARKED))
+		PK_PROBE1(rwlock_unlock, rw);
 	return 0;
 }
 
