@@ -63,6 +63,7 @@
 #include "rt/clock.h"
 #include "rt/config.h"
 #include "rt/fork.h"
+#include "rt/probe.h"
 #include "rt/real.h"
 #include "rt/topology.h"
 
@@ -340,6 +341,7 @@ int pk_cond_signal_slow(pthread_cond_t *cond)
 	struct pk_cond *c = pk_cond_of(cond);
 	struct pk_waiter *w;
 
+	PK_PROBE1(cond_signal, c);
 	if (is_glibcs(c))
 		return pk_real()->pthread_cond_signal(cond);
 	if (pk_cond_is_shared(c))
@@ -356,6 +358,7 @@ int pk_cond_broadcast_slow(pthread_cond_t *cond)
 	struct pk_cond *c = pk_cond_of(cond);
 	struct pk_waiter *chain;
 
+	PK_PROBE1(cond_broadcast, c);
 	if (is_glibcs(c))
 		return pk_real()->pthread_cond_broadcast(cond);
 	if (pk_cond_is_shared(c))
@@ -531,6 +534,7 @@ static int wait(struct pk_cond *c, pthread_mutex_t *mutex, const struct pk_deadl
 {
 	int type, ret;
 
+	PK_PROBE2(cond_wait, c, mutex);
 	if (deadline && (unsigned long)deadline->abstime->tv_nsec >= 1000000000)
 		return EINVAL;
 	/* A thread that may be cancelled anywhere must not be in here. */
@@ -609,6 +613,7 @@ int pk_cond_init(pthread_cond_t *cond, const pthread_condattr_t *attr)
 	struct pk_cond *c = pk_cond_of(cond);
 	int ret;
 
+	PK_PROBE2(cond_init, c, attr);
 	if (!attr) {
 		memset(cond, 0, sizeof(*cond));
 		return 0;
@@ -624,6 +629,7 @@ int pk_cond_destroy(pthread_cond_t *cond)
 {
 	struct pk_cond *c = pk_cond_of(cond);
 
+	PK_PROBE1(cond_destroy, c);
 	if (is_glibcs(c))
 		return pk_real()->pthread_cond_destroy(cond);
 	if (pk_cond_is_shared(c))

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "pthread/turn.h"
+#include "rt/probe.h"
 #include "rt/real.h"
 #include "rt/spin.h"
 
@@ -71,8 +72,20 @@ int pk_mutex_lock_wait(struct pk_mutex *m, const struct pk_deadline *deadline)
 	/* POSIX: looked at only by those who must wait */
 	if (deadline && (unsigned long)deadline->abstime->tv_nsec >= 1000000000)
 		return EINVAL;
+	if (!deadline)
+		PK_PROBE1(mutex_entry, m);
+	else if (deadline->clock == CLOCK_REALTIME)
+		PK_PROBE2(mutex_timedlock_entry, m, deadline->abstime);
+	else
+		PK_PROBE3(mutex_clocklock_entry, m, deadline->clock, deadline->abstime);
 	ret = pk_turn_wait(&at, deadline);
-	return ret ? ret : own(m, pk_load_relaxed(&m->kind), pk_self.tid);
+	if (ret)
+		return ret;
+	if (deadline)
+		PK_PROBE1(mutex_timedlock_acquired, m);
+	else
+		PK_PROBE1(mutex_acquired, m);
+	return own(m, pk_load_relaxed(&m->kind), pk_self.tid);
 }
 
 PK_INLINE int lock(struct pk_mutex *m, uint64_t kind, int tid, const struct pk_deadline *deadline)
@@ -218,6 +231,7 @@ void pk_mutex_cond_settle(pthread_mutex_t *mutex, struct pk_waiter *w, bool queu
 
 int pk_mutex_wake(struct pk_mutex *m)
 {
+	PK_PROBE1(mutex_release, m);
 	pk_futex_wake(&m->lock, 1);
 	return 0;
 }
@@ -227,6 +241,7 @@ int pk_mutex_init(pthread_mutex_t *mutex, const pthread_mutexattr_t *attr)
 	/* glibc's attributes are the kind, and flags above it. */
 	unsigned kind = attr ? *(const unsigned *)(const void *)attr : 0;
 
+	PK_PROBE1(mutex_init, mutex);
 	if (PK_KIND_VALUE(kind) & PK_KIND_OWN_WAY)
 		return pk_real()->pthread_mutex_init(mutex, attr);
 	/* What glibc's does with the kinds that we serve, without asking for it:
@@ -241,6 +256,7 @@ int pk_mutex_destroy(pthread_mutex_t *mutex)
 	struct pk_mutex *m = pk_mutex_of(mutex);
 	uint64_t kind = pk_load_relaxed(&m->kind);
 
+	PK_PROBE1(mutex_destroy, mutex);
 	if (kind & PK_KIND_OWN_WAY)
 		return pk_real()->pthread_mutex_destroy(mutex);
 	if (m->nusers)

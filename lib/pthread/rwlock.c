@@ -55,6 +55,7 @@
 #include "rt/clock.h"
 #include "rt/config.h"
 #include "rt/park.h"
+#include "rt/probe.h"
 #include "rt/real.h"
 #include "rt/spin.h"
 #include "rt/topology.h"
@@ -459,7 +460,13 @@ static int rdlock(struct pk_rwlock *rw, const struct pk_deadline *deadline)
 	if (pk_unlikely(pk_load_relaxed(&rw->cur_writer) == pk_self.tid))
 		return EDEADLK;
 	ret = try_to_read(rw, false);
-	return pk_likely(ret != EBUSY) ? ret : wait_to_read(rw, deadline);
+	if (pk_likely(ret != EBUSY))
+		return ret;
+	PK_PROBE1(rdlock_entry, rw);
+	ret = wait_to_read(rw, deadline);
+	if (!ret)
+		PK_PROBE1(rdlock_acquire_read, rw);
+	return ret;
 }
 
 /* ---- writing ---- */
@@ -488,8 +495,14 @@ static int wrlock(struct pk_rwlock *rw, const struct pk_deadline *deadline)
 
 	if (pk_unlikely(pk_load_relaxed(&rw->cur_writer) == pk_self.tid))
 		return EDEADLK;
-	ret = write_now(rw) ? 0 : lock_in_front(rw, true, 0, deadline);
-	return ret ? ret : own(rw);
+	if (write_now(rw))
+		return own(rw);
+	PK_PROBE1(wrlock_entry, rw);
+	ret = lock_in_front(rw, true, 0, deadline);
+	if (ret)
+		return ret;
+	PK_PROBE1(wrlock_acquire_write, rw);
+	return own(rw);
 }
 
 /* ---- giving it up ---- */
@@ -523,6 +536,8 @@ static int wrunlock(struct pk_rwlock *rw)
 		pk_futex_wake(front, 1);
 	if (call)
 		pk_park_call(parked);
+	if (s & (PK_RW_SLEEPER | PK_RW_PARKED))
+		PK_PROBE1(rwlock_unlock, rw);
 	return 0;
 }
 
@@ -548,8 +563,10 @@ static int rdunlock(struct pk_rwlock *rw, uint64_t s)
 		if (!(want & PK_RW_READERS))
 			want &= ~PK_RW_SLEEPER;
 	} while (!pk_cas_release(&rw->state, &s, want)); /* O1 */
-	if (s & ~want & PK_RW_SLEEPER)
+	if (s & ~want & PK_RW_SLEEPER) {
+		PK_PROBE1(rwlock_unlock, rw);
 		pk_futex_wake(front, 1);
+	}
 out:
 	pk_self.reads -= pk_self.reads != 0;
 	return 0;
@@ -678,6 +695,7 @@ int pk_rwlock_destroy(pthread_rwlock_t *rwlock)
 {
 	struct pk_rwlock *rw = pk_rwlock_of(rwlock);
 
+	PK_PROBE1(rwlock_destroy, rw);
 	if (!is_ours(rw))
 		return pk_real()->pthread_rwlock_destroy(rwlock);
 	if (pk_load_relaxed(&rw->state) & PK_RW_SPREAD)

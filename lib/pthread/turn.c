@@ -12,6 +12,7 @@
 #include "admit/aux.h"
 #include "pthread/lot.h"
 #include "rt/clock.h"
+#include "rt/probe.h"
 #include "rt/spin.h"
 #include "rt/thread.h"
 #include "rt/topology.h"
@@ -29,6 +30,7 @@ static void leave(struct pk_gate *gate, const struct pk_admit_ops *ops, struct p
 		pk_and_relaxed(&gate->flags, ~(PK_FLAG_QUEUE | PK_FLAG_SPINNER));
 	/* Whoever looks at the node from within the thread sees no place. */
 	pk_store_relaxed(&w->status, pk_in_state(pk_load_relaxed(&w->status), PK_ABANDONED));
+	PK_PROBE3(handover, &gate->queue, w->socket, held);
 	ops->leave(&gate->queue, w, held);
 }
 
@@ -68,6 +70,7 @@ static int wait_queued(const struct pk_site *at, const struct pk_admit_ops *ops,
 		       const struct pk_deadline *deadline)
 {
 	pk_count(w, PK_STAT_entered);
+	PK_PROBE3(queue_enter, at->word, w->socket, w->policy);
 	switch (ops->enter(&at->gate->queue, w, deadline)) {
 	case PK_TIMED_OUT:
 		return ETIMEDOUT;

@@ -10,6 +10,7 @@
 
 #include "base/arch/arch.h"
 #include "rt/clock.h"
+#include "rt/probe.h"
 #include "rt/thread.h"
 
 PK_INLINE int wait(const void *word, uint32_t expected, int op, uint32_t bits, const struct pk_deadline *deadline)
@@ -25,6 +26,7 @@ PK_INLINE int wait(const void *word, uint32_t expected, int op, uint32_t bits, c
 		if (deadline->clock == CLOCK_REALTIME)
 			op |= FUTEX_CLOCK_REALTIME;
 	}
+	PK_PROBE2(park, word, expected);
 	ret = pk_arch_syscall(SYS_futex, (long)word, op, expected, (long)abstime, 0, bits);
 	switch (ret) {
 	case -ETIMEDOUT:
@@ -63,6 +65,7 @@ PK_INLINE int wake(const void *word, int n, int op, uint32_t bits)
 {
 	long ret = pk_arch_syscall(SYS_futex, (long)word, op, n, 0, 0, bits);
 
+	PK_PROBE2(wake, word, ret);
 	if (ret > 0)
 		pk_count_in(pk_self.record, PK_STAT_wakes);
 	/* EFAULT: the memory is gone, and with it everybody who slept there

@@ -3,17 +3,15 @@
 """What there is to choose from: the installed policies, and all compositions for the levels of the machine."""
 
 import fnmatch
-import glob
 import itertools
 import math
-import os
 import re
 
-from . import paths
+from . import tables
 
 BASIC = ("tkt", "mcs", "clh", "hem")    # lib/admit/compose.c
 LOCKS = 4                       # of a composition, at most
-DEFAULT = "shfl"
+DEFAULT = tables.OPTIONS["POLICY"]["default"]
 BASE = "glibc"                  # the C library's own locks
 
 
@@ -21,17 +19,9 @@ class Unknown(Exception):
     pass
 
 
-def library():
-    return os.path.join(os.path.dirname(paths.PRIVATE), "libparkade.so.1")
-
-
 def policies():
-    """Those of the library, by the links that it is installed with."""
-    links = glob.glob(os.path.join(paths.PRIVATE, "libparkade-*.so"))
-    names = [re.fullmatch(r"libparkade-(.+)\.so", os.path.basename(link))[1] for link in links]
-    if DEFAULT not in names:
-        raise Unknown(f"{paths.PRIVATE}: the library's policies are not there")
-    return sorted(names, key=lambda name: (name not in (BASE, DEFAULT), name))
+    """Those of the library, the C library's own locks and the default first."""
+    return sorted(tables.POLICIES, key=lambda name: (name != BASE, name != DEFAULT))
 
 
 def levels_described(description):

@@ -82,9 +82,9 @@ def read_cohorts(root, kind, online):
     return max(n, 1), cohort_of
 
 
-def read_quota(root):
+def read_quota(root, process="self"):
     """How many CPUs the cgroups allow, or None."""
-    found = re.search("0::(/[^\n]*)", read_file(root, "/proc/self/cgroup") or "")
+    found = re.search("0::(/[^\n]*)", read_file(root, f"/proc/{process}/cgroup") or "")
     group, quotas = found[1] if found else "", []
     while group:
         limit = re.match(r"\s*(\d+)\s+(\d+)", read_file(root, f"/sys/fs/cgroup{group}/cpu.max") or "")
@@ -98,9 +98,9 @@ class Machine:
     """What sysfs says: `online' and `usable' CPUs, `quota' or None, `partitions' and `counts' of all kinds of cohorts,
     `levels', the kinds that say something, and for each socket how many CPUs may be used."""
 
-    def __init__(self, root="", usable=None):
+    def __init__(self, root="", usable=None, process="self"):
         self.usable = sorted(os.sched_getaffinity(0) if usable is None else usable)
-        self.quota = read_quota(root)
+        self.quota = read_quota(root, process)
         self.online = list(ranges(read_file(root, "/sys/devices/system/cpu/online") or ""))
         found = {kind: read_nodes(root) if kind == "node" else read_cohorts(root, kind, self.online) for kind in KINDS}
         self.counts = {kind: count for kind, (count, _) in found.items()}

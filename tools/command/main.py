@@ -3,14 +3,15 @@
 """Reads the command line and calls the sub-command.
 
 A sub-command is a module with add(commands), which adds its parser; the function that the parser
-sets as `run' gets the arguments and returns the exit status.
+sets as `run' gets the arguments and returns the exit status. One that has an exit status of its own for wrong usage
+sets `error', too.
 """
 
 import argparse
 
-from . import paths, system, topology, tune
+from . import doctor, launch, paths, policies, system, topology, tune, units
 
-SUBCOMMANDS = (system, topology, tune)
+SUBCOMMANDS = (launch, policies, doctor, topology, tune, units, system)
 
 
 def parser():
@@ -24,5 +25,8 @@ def parser():
 
 
 def main(arguments=None):
-    args = parser().parse_args(arguments)
+    top = parser()
+    args, unknown = top.parse_known_args(arguments)
+    if unknown:
+        getattr(args, "error", top.error)(f"unrecognized arguments: {' '.join(unknown)}")
     return args.run(args)

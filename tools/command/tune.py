@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 
-from . import contestants, images, lineplot, paths, ranking
+from . import contestants, images, lineplot, paths, preload, ranking
 from .machine import KINDS, Machine
 from .progress import progress
 
@@ -125,7 +125,7 @@ class Benchmark:
                if name not in ("PARKADE_POLICY", "PARKADE_LEVELS", "PARKADE_CONF")}
         if environment:
             env.update(environment)
-            env["LD_PRELOAD"] = ":".join([contestants.library(), *filter(None, [os.environ.get("LD_PRELOAD")])])
+            env["LD_PRELOAD"] = preload.added(os.environ.get("LD_PRELOAD"), preload.library())
         try:
             child = subprocess.Popen(self.command(threads, seconds), env=env, stdin=subprocess.DEVNULL,
                                      stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
@@ -231,6 +231,7 @@ def race(benchmark, field, levels, results, seconds, advance):
             names = ranking.remaining(results.ratios(), count, ALWAYS)
         todo = [(name, threads) for name in names for threads in levels if runs.get((name, threads), 0) <= turn]
         chance.shuffle(todo)
+        todo.sort(key=lambda run: not turn and run[0] != contestants.BASE)  # if that fails, nothing works
         share = seconds * (turn + 1) / ROUNDS - (time.monotonic() - start)
         length = min(max(share / max(1, len(todo)) - 0.01, LEAST), MOST)
         for name, threads in todo:
@@ -340,7 +341,7 @@ def run(args):
         print("parkade: interrupted" + (f": the same command goes on from {args.save}" if args.save else ""),
               file=sys.stderr)
         return 130
-    except (Failed, contestants.Unknown, OSError) as error:
+    except (Failed, contestants.Unknown, preload.Unusable, OSError) as error:
         print(f"parkade: error: {error}", file=sys.stderr)
         return 1
 

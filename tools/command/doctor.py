@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+# SPDX-FileCopyrightText: 2026 The parkade authors
+"""parkade doctor: is the library in use, here or in a process, and what is in its way?"""
+
+import argparse
+import os
+import re
+import sys
+
+from . import paths, preload, settings, tables
+from .machine import Machine, spell
+from .process import Process, Unreadable
+
+DESCRIPTION = """\
+With the number of a process: whether it has the library, under which settings, and what is in the way. Without: whether
+programs that start here would get it, and what it would see of the machine."""
+EPILOG = """\
+exit status: 0 the library is in use, or could be; 1 it is not, or that cannot be told; 2 wrong usage."""
+DELEGATED = "mutexes that are robust, process-shared or have a priority protocol, and process-shared rwlocks"
+PRELOAD = "/etc/ld.so.preload"
+
+
+def process(text):
+    if not (text.isascii() and text.isdigit() and 0 < int(text) < 1 << 22):
+        raise argparse.ArgumentTypeError(f"'{text}': not the number of a process")
+    return int(text)
+
+
+def add(commands):
+    parser = commands.add_parser("doctor", help="is the library in use, and what is in its way?",
+                                 description=DESCRIPTION, epilog=EPILOG)
+    parser.add_argument("pid", nargs="?", type=process, metavar="PID")
+    parser.set_defaults(run=run)
+
+
+def say(what, text):
+    print(f"{what:<11}{text}")
+
+
+def bad_settings(environment):
+    """Lines about variables that the library does not take."""
+    for name, value in sorted(environment.items()):
+        if name.startswith("PARKADE_"):
+            try:
+                settings.option(f"{name}={value}")
+            except argparse.ArgumentTypeError as error:
+                yield str(error)
+
+
+def say_settings(environment):
+    ours = {name: value for name, value in sorted(environment.items()) if name.startswith("PARKADE_")}
+    say("settings", " ".join(f"{name}={value}" for name, value in ours.items()) or "the defaults")
+    for line in bad_settings(environment):
+        say("hazard", f"ignored: {line}")
+
+
+def say_machine(machine, environment):
+    assumed = environment.get("PARKADE_TOPOLOGY")
+    levels = ", ".join(f"{len(machine.cohorts(kind, machine.online))} of {kind}" for kind in machine.levels)
+    say("machine", f"sockets: {len(machine.sockets)}; levels: {levels or 'none'}" +
+        (f"; PARKADE_TOPOLOGY assumes {assumed}" if assumed else ""))
+    quota = f", quota of {machine.quota}" if machine.quota is not None else ""
+    say("CPUs", f"{spell(machine.usable)}{quota}")
+
+
+def listed():
+    """The library's entry in the list for every program, or None."""
+    try:
+        with open(PRELOAD, encoding="utf-8", errors="replace") as file:
+            text = re.sub("#.*", "", file.read())
+    except OSError:
+        return None
+    return next((name for name in preload.names(text) if preload.OURS.search(name)), None)
+
+
+def policy(environment, library):
+    """What it was started with: a variable of its own, PARKADE_CONF, the library's name, the default."""
+    conf = re.search(r"(?:^|,)policy:([^,]*)", environment.get("PARKADE_CONF", ""))
+    named = re.search(r"/libparkade-([a-z-]+)\.so", library)
+    for found in (environment.get("PARKADE_POLICY"), conf and conf[1], named and named[1]):
+        if found and settings.is_choice(tables.OPTIONS["POLICY"]["choices"], found):
+            return found
+    return tables.OPTIONS["POLICY"]["default"]
+
+
+def hazards(target, environment):
+    """What keeps, or would keep, the library out of a process."""
+    program, secure = target.program(), target.secure()
+    if program.static is None:
+        yield f"its program could not be looked into: {program.why}"
+    elif program.static:
+        yield "it is linked statically: nothing can be preloaded"
+    elif program.bits == 32:
+        yield "it is a 32-bit program: there the library stands aside"
+    for sanitizer in program.sanitizers or ():
+        yield f"it is built with {sanitizer}, whose library has to be preloaded before this one" \
+            if sanitizer == "AddressSanitizer" else f"it is built with {sanitizer}, which sees nothing of these locks"
+    if secure:
+        yield "it runs with other rights than its caller's: only `parkade system' reaches it, and it takes no settings"
+    if target.library() is None and any(map(preload.OURS.search, preload.names(environment.get("LD_PRELOAD")))):
+        yield "its LD_PRELOAD names the library, but it has not got it"
+
+
+def examine(pid):
+    target = Process(pid)
+    library, environment = target.library(), target.environment()
+    say("process", f"{pid} {target.name}, of {target.user}")
+    if library is None:
+        say("library", "not loaded: its locks are the C library's")
+    else:
+        say("library", library)
+        chosen = policy({} if target.secure() else environment, library)
+        say("policy", chosen + (": its locks are the C library's" if chosen == "glibc" else ", as started"))
+        say_settings(environment)
+        say("C library", f"has what is never ours: {DELEGATED}")
+        say_machine(Machine(usable=os.sched_getaffinity(pid), process=pid), environment)
+    for hazard in hazards(target, environment):
+        say("hazard", hazard)
+    return 0 if library is not None and chosen != "glibc" else 1
+
+
+def look_around():
+    environment = os.environ
+    name = preload.library()
+    outcome = preload.tried(name)
+    works = "parkade: config: PARKADE_POLICY=" in outcome
+    say("library", f"{paths.LIBRARY}: " + ("a program that preloads it has it" if works else
+                                           f"a program that preloads it says: {outcome.strip() or 'nothing'}"))
+    say("C library", os.confstr("CS_GNU_LIBC_VERSION"))
+    entry = listed()
+    say("system", f"{PRELOAD} names {entry}" if entry else "not enabled for every program (parkade system enable)")
+    inherited = [other for other in preload.names(environment.get("LD_PRELOAD")) if preload.OURS.search(other)]
+    say("here", f"LD_PRELOAD names {inherited[0]}" if inherited else "commands do not get it (parkade run -- COMMAND)")
+    say_settings(environment)
+    say_machine(Machine(), environment)
+    return 0 if works else 1
+
+
+def run(args):
+    try:
+        return examine(args.pid) if args.pid else look_around()
+    except (Unreadable, preload.Unusable) as error:
+        print(f"parkade doctor: error: {error}", file=sys.stderr)
+    except ProcessLookupError:
+        print(f"parkade doctor: error: process {args.pid} has ended", file=sys.stderr)
+    return 1

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+# SPDX-FileCopyrightText: 2026 The parkade authors
+"""parkade run: one command with the library, and with settings that were checked."""
+
+import argparse
+import os
+import sys
+
+from . import preload, settings
+
+DESCRIPTION = """\
+Runs a command with the library preloaded, behind what LD_PRELOAD names already. The process becomes the command: its
+exit status is that of parkade."""
+EPILOG = """\
+exit status: the command's; 125 parkade failed; 126 the command cannot be run; 127 it was not found."""
+FAILED, CANNOT, NOT_FOUND = 125, 126, 127
+
+
+def add(commands):
+    parser = commands.add_parser("run", help="run a command with the library", description=DESCRIPTION, epilog=EPILOG)
+
+    def error(message):
+        """Wrong usage must not look like the command's own exit status."""
+        parser.print_usage(sys.stderr)
+        parser.exit(FAILED, f"{parser.prog}: error: {message}\n")
+    parser.error = error
+    settings.arguments(parser)
+    parser.add_argument("command", nargs=argparse.REMAINDER, metavar="[--] COMMAND [ARGUMENT ...]")
+    parser.set_defaults(run=run, error=error)
+
+
+def run(args):
+    command = args.command[1:] if args.command[:1] == ["--"] else args.command
+    if not command:
+        print("parkade run: error: which command? As in: parkade run --policy cna -- make -j8", file=sys.stderr)
+        return FAILED
+    try:
+        name = preload.library()
+    except preload.Unusable as error:
+        print(f"parkade run: error: {error}", file=sys.stderr)
+        return FAILED
+    environment = {**os.environ, **settings.environment(args)}
+    environment["LD_PRELOAD"] = preload.added(environment.get("LD_PRELOAD"), name)
+    try:
+        os.execvpe(command[0], command, environment)
+    except OSError as error:
+        print(f"parkade run: error: {command[0]}: {error.strerror}", file=sys.stderr)
+        return NOT_FOUND if isinstance(error, FileNotFoundError) else CANNOT

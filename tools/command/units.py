@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: LGPL-2.1-or-later
+# SPDX-FileCopyrightText: 2026 The parkade authors
+"""parkade enable, parkade disable: the library for one systemd service, by a drop-in file of its own."""
+
+import argparse
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+
+from . import preload, settings
+
+ENABLE = """\
+Writes a drop-in file that preloads the library in one systemd service, shows it, and has systemd read it. The service
+gets the library when it is started next."""
+DISABLE = "Takes the drop-in file of `parkade enable' away. The service keeps the library until it is started next."
+EPILOG = "exit status: 0 done, or nothing to do; 1 failed; 2 wrong usage."
+FILE = "50-parkade.conf"
+MARK = "# Written by `parkade enable'; `parkade disable' takes it away."
+
+
+class Failed(Exception):
+    pass
+
+
+def unit(text):
+    """The name of a service, with .service where nothing is said."""
+    name = text if re.search(r"\.[a-z]+$", text) else f"{text}.service"
+    if not re.fullmatch(r"(?!-)[\w:.\\@-]+\.service", name, re.ASCII):
+        raise argparse.ArgumentTypeError(f"'{text}': not the name of a service, as memcached or getty@tty1.service")
+    return name
+
+
+def add(commands):
+    for name, function, text, what in (("enable", enable, ENABLE, "preload the library in a service"),
+                                       ("disable", disable, DISABLE, "take it out of a service again")):
+        parser = commands.add_parser(name, help=what, description=text, epilog=EPILOG)
+        parser.add_argument("unit", type=unit, metavar="UNIT")
+        if function is enable:
+            settings.arguments(parser)
+        parser.add_argument("--dry-run", action="store_true", help="show what would be done, and do nothing")
+        parser.add_argument("--root", default="/", metavar="DIR", help="of another system, which does not run")
+        parser.set_defaults(run=lambda args, function=function: checked(function, args))
+
+
+def place(args):
+    return os.path.join(args.root, "etc/systemd/system", f"{args.unit}.d", FILE)
+
+
+def systemctl(*arguments):
+    """What it says, or None where systemd is not in charge."""
+    if not os.path.isdir("/run/systemd/system"):
+        return None
+    try:
+        result = subprocess.run(["systemctl", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                check=False)
+    except OSError:
+        return None
+    if result.returncode:
+        raise Failed(f"systemctl {' '.join(arguments)}: {result.stderr.strip() or 'failed'}")
+    return result.stdout
+
+
+def preloaded(args):
+    """The unit's own LD_PRELOAD, which the drop-in file would hide."""
+    if args.root != "/":
+        return ""
+    if systemctl("show", "--property=LoadState", "--value", args.unit) in ("not-found\n", "masked\n"):
+        raise Failed(f"systemd knows no service {args.unit}: systemctl list-units --type=service lists them")
+    found = systemctl("show", "--property=Environment", "--value", args.unit) or ""
+    values = [word.partition("=")[2] for word in shlex.split(found) if word.startswith("LD_PRELOAD=")]
+    return values[-1] if values else ""
+
+
+def quoted(name, value):
+    """An assignment as systemd reads it: % and backslashes are its own."""
+    text = f"{name}={value}".replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
+    return f'"{text}"' if re.search(r"[\s'\"\\]", text) else text
+
+
+def contents(args):
+    library = preload.library() if args.root == "/" else "libparkade.so.1"
+    variables = {"LD_PRELOAD": preload.added(preloaded(args), library), **settings.environment(args)}
+    return "".join(f"{line}\n" for line in [MARK, "[Service]"] +
+                   [f"Environment={quoted(name, value)}" for name, value in variables.items()])
+
+
+def ours(path):
+    """The file's text if `parkade enable' has written it; None if there is none."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            text = file.read()
+    except FileNotFoundError:
+        return None
+    if not text.startswith(MARK):
+        raise Failed(f"{path} was not written by this command: it is left as it is")
+    return text
+
+
+def reload(args):
+    if args.root == "/":
+        systemctl("daemon-reload")
+
+
+def enable(args):
+    path, text = place(args), contents(args)
+    ours(path)
+    print(f"{'would write' if args.dry_run else 'writing'} {path}:")
+    print("".join(f"    {line}\n" for line in text.splitlines()), end="")
+    if args.dry_run:
+        return
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    new = tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=os.path.dirname(path), delete=False)
+    try:
+        with new:
+            new.write(text)
+            os.fchmod(new.fileno(), 0o644)
+        os.replace(new.name, path)
+    except OSError:
+        os.unlink(new.name)
+        raise
+    reload(args)
+    print(f"the service has the library when it is started next: systemctl restart {args.unit}")
+
+
+def disable(args):
+    path = place(args)
+    if ours(path) is None:
+        print(f"nothing to do: {path} is not there")
+        return
+    print(f"{'would remove' if args.dry_run else 'removing'} {path}")
+    if args.dry_run:
+        return
+    os.unlink(path)
+    try:
+        os.rmdir(os.path.dirname(path))
+    except OSError:
+        pass                    # there are others' files in it
+    reload(args)
+    print(f"the service keeps the library until it is started next: systemctl restart {args.unit}")
+
+
+def checked(function, args):
+    try:
+        function(args)
+    except (Failed, preload.Unusable) as error:
+        print(f"parkade: error: {error}", file=sys.stderr)
+        return 1
+    except OSError as error:
+        hint = ": run this as root" if isinstance(error, PermissionError) else ""
+        print(f"parkade: error: {error.filename}: {error.strerror}{hint}", file=sys.stderr)
+        return 1
+    return 0
