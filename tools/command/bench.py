@@ -137,7 +137,7 @@ class Bench:
         noise, runs = Noise(), []
         for contestant in self.contestants:
             runs.append(cell.measure(contestant, place, self.seconds, self.results.data["speed"]))
-        self.results.add(cell, noise.share(), runs, [c.command(cell.command(self.seconds)) for c in self.contestants])
+        self.results.add(cell, noise.share(), runs, [cell.command(contestant, self.seconds) for contestant in self.contestants])
 
     def cell(self, cell, advance):
         """Measures what is missing of it."""

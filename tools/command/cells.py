@@ -34,6 +34,10 @@ class Cell:
         """About how long a run takes."""
         raise NotImplementedError
 
+    def command(self, contestant, asked):
+        """What a person types for a run."""
+        raise NotImplementedError
+
     def ready(self, place):
         """What has to be done once; Failed where it cannot be measured here."""
 
@@ -52,12 +56,15 @@ class Micro(Cell):
     def seconds(self, asked):
         return 0.6 if self.argv[0] in ("pipeline", "memory") else asked + 0.05
 
-    def command(self, asked):
+    def argv_for(self, asked):
         return [program(), *self.argv, "-s", f"{asked:g}"]
+
+    def command(self, contestant, asked):
+        return contestant.command(self.argv_for(asked))
 
     def measure(self, contestant, place, asked, speed):
         kit = Kit(contestant, place, limit=asked * 5 + 60)
-        out, _ = kit.run([*self.command(asked), "--json", "--speed", f"{speed:.6f}"])
+        out, _ = kit.run([*self.argv_for(asked), "--json", "--speed", f"{speed:.6f}"])
         try:
             figures = json.loads(out)
         except ValueError:
@@ -129,8 +136,8 @@ class Command(Cell):
     def seconds(self, asked):
         return asked
 
-    def command(self, _asked):
-        return self.argv
+    def command(self, contestant, _asked):
+        return contestant.command(self.argv)
 
     def measure(self, contestant, place, asked, speed):
         kit, start = Kit(contestant, os.getcwd(), limit=3600), time.monotonic()
@@ -158,8 +165,8 @@ class Program(Cell):
     def seconds(self, _asked):
         return self.module.SECONDS
 
-    def command(self, _asked):
-        return ["parkade", "bench", "--only", self.id]
+    def command(self, contestant, _asked):
+        return f"parkade bench --only '{self.id}' --contestant glibc --contestant {contestant.spec}"
 
     def ready(self, place):
         missing = self.module.missing()

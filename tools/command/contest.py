@@ -10,6 +10,7 @@ import contextlib
 import os
 import re
 import resource
+import shlex
 import signal
 import subprocess
 import tempfile
@@ -17,7 +18,7 @@ import time
 
 QUIET = 0.15                    # share of other load above which ratios are doubtful
 LIMIT = 120                     # seconds that no single program needs
-REPORT = re.compile(r"^parkade: \d+ .+: policy (\S+): (.*)$", re.MULTILINE)
+REPORT = re.compile(r"parkade: \d+ .+?: policy (\S+): (.*)$", re.MULTILINE)    # a program may have left a line open
 TROUBLE = re.compile(r"^(?:parkade: warning: .*|.*cannot be preloaded.*)$", re.MULTILINE)
 
 
@@ -57,7 +58,7 @@ class Contestant:
         """What a person types for such a run."""
         words = [f"{key}={value}" for key, value in self.settings.items()]
         words += [f"LD_PRELOAD={self.library}"] if self.library else []
-        return " ".join([*words, *argv])
+        return " ".join([*map(shlex.quote, words), *map(shlex.quote, argv)])
 
     def entered(self, err):
         """How often the library's queue was entered, by its own lines; None for others."""
