@@ -9,10 +9,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "rt/file.h"
 #include "rt/report.h"
 
 /* Values are copied here: no allocation, and nothing changes under us. */
-enum { PK_CONFIG_ARENA = 2048, PK_CONFIG_NAME = 32, PK_CONFIG_VALUE = 256, PK_CONFIG_SHOWN = 64 };
+enum {
+	PK_CONFIG_ARENA = 2048,
+	PK_CONFIG_NAME = 32,
+	PK_CONFIG_VALUE = 256,
+	PK_CONFIG_SHOWN = 64,
+	PK_CONFIG_FILE = 4096
+};
 
 enum kind { KIND_ENUM, KIND_INT, KIND_STR };
 
@@ -47,6 +54,8 @@ static const struct option options[] = {
 enum { OPTIONS = sizeof(options) / sizeof(options[0]) };
 
 bool pk_config_batch_given;
+
+static bool given[OPTIONS]; /* by the environment: a file has no say */
 
 static char arena[PK_CONFIG_ARENA];
 static size_t arena_used;
@@ -108,7 +117,7 @@ static bool is_choice(const char *choices, const char *value)
 	}
 }
 
-static void set_int(const struct option *o, const char *value)
+static bool set_int(const struct option *o, const char *value)
 {
 	char why[64];
 	char *end;
@@ -119,27 +128,40 @@ static void set_int(const struct option *o, const char *value)
 	if (end == value || *end || errno || v < o->min || v > o->max) {
 		snprintf(why, sizeof(why), "not a number from %d to %d", o->min, o->max);
 		pk_config_reject(o->name, value, why);
-		return;
+		return false;
 	}
 	*(int *)o->value = (int)v;
 	pk_config_batch_given |= o->value == &pk_config.batch;
+	return true;
 }
 
-static void set(const struct option *o, const char *value, size_t len)
+/* False, and it was said, if the value is not usable. */
+static bool set(const struct option *o, const char *value, size_t len)
 {
 	const char *copy = keep(value, len);
 	char why[160];
 
 	if (!copy) {
 		pk_config_reject(o->name, value, "too long");
-	} else if (o->kind == KIND_INT) {
-		set_int(o, copy);
-	} else if (o->kind == KIND_ENUM && !is_choice(o->choices, copy)) {
+		return false;
+	}
+	if (o->kind == KIND_INT)
+		return set_int(o, copy);
+	if (o->kind == KIND_ENUM && !is_choice(o->choices, copy)) {
 		snprintf(why, sizeof(why), "not one of %s", o->choices);
 		pk_config_reject(o->name, copy, why);
-	} else {
-		*(const char **)o->value = copy;
+		return false;
 	}
+	*(const char **)o->value = copy;
+	return true;
+}
+
+static const struct option *named(const char *name, size_t len)
+{
+	for (const struct option *o = options; o < options + OPTIONS; o++)
+		if (strlen(o->name) == len && !memcmp(o->name, name, len))
+			return o;
+	return NULL;
 }
 
 /* name:value,name:value */
@@ -148,20 +170,87 @@ static void set_several(const char *conf)
 	while (*conf) {
 		size_t len = strcspn(conf, ",");
 		const char *colon = memchr(conf, ':', len);
-		const struct option *o = options;
 		size_t name = colon ? (size_t)(colon - conf) : len;
+		const struct option *o = named(conf, name);
 
-		while (o < options + OPTIONS && (strlen(o->name) != name || strncmp(o->name, conf, name)))
-			o++;
-		if (!colon || o == options + OPTIONS || o->value == &pk_config.conf) {
+		if (!colon || !o || o->value == &pk_config.conf) {
 			const char *copy = keep(conf, len);
 
 			pk_config_reject("conf", copy ? copy : conf,
 					 colon ? "no such option" : "not of the form name:value");
 		} else {
-			set(o, colon + 1, len - name - 1);
+			given[o - options] |= set(o, colon + 1, len - name - 1);
 		}
 		conf += len + (conf[len] == ',');
+	}
+}
+
+/* A line of a file: name=value, blanks around both, or nothing and a comment. */
+static void set_line(const char *line, size_t len)
+{
+	static const char blank[] = " \t\r";
+	const char *end = line + len, *name = line + strspn(line, blank), *stop, *value;
+	const struct option *o;
+
+	if (name >= end || *name == '#')
+		return;
+	while (strchr(blank, end[-1]))
+		end--;
+	stop = memchr(name, '=', (size_t)(end - name));
+	value = stop;
+	while (stop && stop > name && strchr(blank, stop[-1]))
+		stop--;
+	o = stop ? named(name, (size_t)(stop - name)) : NULL;
+	if (!o || o->value == &pk_config.conf || o->value == &pk_config.tuned) {
+		const char *copy = keep(name, (size_t)(end - name));
+
+		pk_config_reject("tuned", copy ? copy : "...", stop ? "no such option" : "not of the form name=value");
+		return;
+	}
+	value += 1 + strspn(value + 1, blank);
+	if (!given[o - options] || o->value == &pk_config.policy)
+		set(o, value, value < end ? (size_t)(end - value) : 0);
+}
+
+/* The file's text, from which of the places there is one; false if there is none. */
+static bool read_tuned(char text[PK_CONFIG_FILE])
+{
+	const char *base = secure_getenv("XDG_CONFIG_HOME"), *home = secure_getenv("HOME");
+	char path[PK_CONFIG_VALUE];
+	int n = -1;
+
+	if (*pk_config.tuned)
+		return pk_file_read(pk_config.tuned, text, PK_CONFIG_FILE);
+	if (base && *base == '/')
+		n = snprintf(path, sizeof(path), "%s/parkade.conf", base);
+	else if (home && *home == '/')
+		n = snprintf(path, sizeof(path), "%s/.config/parkade.conf", home);
+	return (n > 0 && n < (int)sizeof(path) && pk_file_read(path, text, PK_CONFIG_FILE)) ||
+	       pk_file_read("/etc/parkade.conf", text, PK_CONFIG_FILE);
+}
+
+/* PARKADE_POLICY=auto */
+static void set_tuned(const char *otherwise)
+{
+	char text[PK_CONFIG_FILE];
+
+	pk_config.policy = otherwise;
+	if (!read_tuned(text)) {
+		if (*pk_config.tuned)
+			pk_config_reject("tuned", pk_config.tuned, "cannot be read");
+		else
+			pk_config_reject("policy", "auto", "there is no parkade.conf");
+		return;
+	}
+	for (const char *line = text; *line;) {
+		size_t len = strcspn(line, "\n");
+
+		set_line(line, len);
+		line += len + (line[len] == '\n');
+	}
+	if (!strcmp(pk_config.policy, "auto")) {
+		pk_config.policy = otherwise;
+		pk_config_reject("tuned", "policy=auto", "one of the policies is wanted");
 	}
 }
 
@@ -193,9 +282,12 @@ static void policy_of_file(const char *file)
 void pk_config_read(const char *file)
 {
 	char buf[PK_CONFIG_NAME];
+	const char *otherwise = pk_config.policy;
 	int saved = errno;
 
 	policy_of_file(file);
+	if (strcmp(pk_config.policy, "auto"))
+		otherwise = pk_config.policy;
 	/* PARKADE_CONF first, so that a variable of its own wins. */
 	for (int pass = 0; pass < 2; pass++)
 		for (const struct option *o = options; o < options + OPTIONS; o++) {
@@ -207,10 +299,12 @@ void pk_config_read(const char *file)
 			value = secure_getenv(variable(buf, o->name));
 			if (!value)
 				continue;
-			set(o, value, strlen(value));
+			given[o - options] |= set(o, value, strlen(value));
 			if (several)
 				set_several(pk_config.conf);
 		}
+	if (!strcmp(pk_config.policy, "auto"))
+		set_tuned(otherwise);
 	errno = saved;
 }
 

@@ -4,7 +4,6 @@
 #include "rt/topology.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <sched.h>
 #include <stdbool.h>
@@ -20,6 +19,7 @@
 #include "base/arch/arch.h"
 #include "base/atomic.h"
 #include "rt/config.h"
+#include "rt/file.h"
 
 enum { TEXT = 4096, LEVELS = 4 };
 
@@ -46,19 +46,8 @@ _Static_assert(PK_SOCKETS_MAX - 1 <= UINT8_MAX, "socket_of is too narrow");
 static bool read_file(const char *root, const char *path, char buf[TEXT])
 {
 	char name[PATH_MAX];
-	long fd, n;
 
-	if ((size_t)snprintf(name, sizeof(name), "%s%s", root, path) >= sizeof(name))
-		return false;
-	fd = pk_arch_syscall(SYS_openat, AT_FDCWD, (long)name, O_RDONLY | O_CLOEXEC, 0, 0, 0);
-	if (fd < 0)
-		return false;
-	n = pk_arch_syscall(SYS_read, fd, (long)buf, TEXT - 1, 0, 0, 0);
-	pk_arch_syscall(SYS_close, fd, 0, 0, 0, 0, 0);
-	if (n <= 0)
-		return false;
-	buf[n] = '\0';
-	return true;
+	return (size_t)snprintf(name, sizeof(name), "%s%s", root, path) < sizeof(name) && pk_file_read(name, buf, TEXT);
 }
 
 /* The next range of a list such as "0-3,8"; false at its end. */

@@ -435,7 +435,7 @@ START_TEST(choices)
 		;
 	char line[256];
 
-	snprintf(line, sizeof(line), "policy=%s\n", names);
+	snprintf(line, sizeof(line), "policy=%sauto|\n", names);
 	for (char *c = line; *c; c++)
 		*c = *c == '_' ? '-' : *c;
 	ck_assert_ptr_nonnull(strstr(line, "|clof|"));

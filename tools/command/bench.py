@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 
-from . import cells, charts, heatmap, paths, report
+from . import cells, charts, images, paths, report
 from .contest import QUIET, Contestant, Failed, Noise
 from .progress import progress
 from .results import Results, Unreadable
@@ -171,7 +171,7 @@ class Bench:
 
 def finish(args, results, place):
     """Writes and prints the report: the exit status."""
-    pictures = charts.draw(results, place) if heatmap.can_draw() else []
+    pictures = charts.draw(results, place) if images.can_draw() else []
     parts = report.write(results, place, pictures)
     if args.json:
         print(json.dumps(results.data))

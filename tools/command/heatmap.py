@@ -2,12 +2,12 @@
 # SPDX-FileCopyrightText: 2026 The parkade authors
 """The rates of pairs of CPUs as a map: in the terminal, or as an image by matplotlib."""
 
-import importlib.util
 import math
 import os
 import statistics
 
-IMAGES = (".png", ".svg")
+from . import images
+
 # Of the terminal's 256 colours, from slow to fast.
 COLOURS = (17, 18, 19, 20, 26, 32, 38, 37, 36, 71, 106, 142, 178, 214, 208, 202, 196)
 DIGITS = "0123456789"
@@ -62,19 +62,13 @@ def text(cpus, rates, width, colour):
     return lines
 
 
-def can_draw():
-    return importlib.util.find_spec("matplotlib") is not None
-
-
 def draw(cpus, rates, path):
     """An image file; darker is faster, as in the paper's figure 1."""
-    import matplotlib
-    matplotlib.use("Agg")
-    from matplotlib import colors, pyplot
+    from matplotlib import colors
 
     _, rows = cells(cpus, rates, len(cpus))
     side = min(12, max(4, len(cpus) / 12))
-    figure, axes = pyplot.subplots(figsize=(side + 1, side), constrained_layout=True)
+    figure, axes = images.page((side + 1, side))
     values = [[math.nan if rate is None else rate / 1e6 for rate in row] for row in rows]
     image = axes.imshow(values, cmap="viridis_r", norm=colors.LogNorm(), interpolation="nearest")
     step = -(-len(cpus) // 16)
@@ -83,5 +77,4 @@ def draw(cpus, rates, path):
         axis.set_ticklabels(cpus[::step])
     axes.set(title="two threads that take turns on a counter", xlabel="CPU of one", ylabel="CPU of the other")
     figure.colorbar(image, label="million increments a second")
-    figure.savefig(path, dpi=150, metadata={"Date": None} if path.endswith(".svg") else None)
-    pyplot.close(figure)
+    images.save(figure, path)

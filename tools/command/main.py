@@ -8,9 +8,9 @@ sets as `run' gets the arguments and returns the exit status.
 
 import argparse
 
-from . import bench, paths, system, topology
+from . import bench, paths, system, topology, tune
 
-SUBCOMMANDS = (bench, system, topology)
+SUBCOMMANDS = (bench, system, topology, tune)
 
 
 def parser():

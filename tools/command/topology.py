@@ -9,7 +9,7 @@ import os
 import shutil
 import sys
 
-from . import heatmap, hierarchy, pairs
+from . import heatmap, hierarchy, images, pairs
 from .machine import KINDS, Machine, spell
 from .progress import progress
 
@@ -42,12 +42,6 @@ def ratio(text):
     return number
 
 
-def image(path):
-    if not path.endswith(heatmap.IMAGES):
-        raise argparse.ArgumentTypeError(f"{path}: a name with {' or '.join(heatmap.IMAGES)} at its end is wanted")
-    return path
-
-
 def add(commands):
     parser = commands.add_parser("topology", help="show the levels of this machine, or measure them",
                                  description=DESCRIPTION, epilog=EPILOG,
@@ -60,7 +54,7 @@ def add(commands):
     parser.add_argument("--gap", type=ratio, default=hierarchy.GAP, metavar="RATIO",
                         help=f"how much faster a level must be than the one around it ({hierarchy.GAP})")
     parser.add_argument("--save", metavar="FILE", help="write what was measured to a file, as JSON")
-    parser.add_argument("--output", type=image, metavar="FILE", help="draw the map: FILE.png or FILE.svg")
+    parser.add_argument("--output", type=images.name, metavar="FILE", help="draw the map: FILE.png or FILE.svg")
     parser.add_argument("--json", action="store_true", help="print JSON instead of text")
     parser.set_defaults(run=run, parser=parser)
 
@@ -303,7 +297,7 @@ def finish(args, measured):
 def run(args):
     if not args.measure and not args.load and (args.save or args.output):
         args.parser.error("--save and --output go with --measure or --load")
-    if args.output and not heatmap.can_draw():
+    if args.output and not images.can_draw():
         print("parkade: error: --output needs matplotlib (Debian, Fedora: python3-matplotlib)", file=sys.stderr)
         return 1
     try:
