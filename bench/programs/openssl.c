@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* SPDX-FileCopyrightText: 2026 The parkade authors */
-/* Threads that fetch an algorithm from OpenSSL, again and again: openssl THREADS SECONDS. Its stores have read locks. */
+/* Threads that fetch an algorithm from OpenSSL, again and again: openssl THREADS SECONDS. Its stores have read locks.
+ */
 #include "client.h"
 
 #include <openssl/evp.h>

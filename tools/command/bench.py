@@ -32,7 +32,7 @@ a name of your own with a library to preload or with settings, as patient,PARKAD
 
 exit status: 0 measured; 1 something could not be measured, or --check found what is not good enough;
 2 wrong usage; 130 interrupted (--resume goes on)."""
-AGAIN = 2                       # as many rounds more, at most, where some were noisy
+AGAIN = 2                       # times as many rounds, at most, where some were noisy; a quick run has no time for that
 DATA = "data.json"
 
 
@@ -126,12 +126,13 @@ class Bench:
     def __init__(self, results, contestants, rounds, seconds, path):
         self.results, self.contestants, self.path = results, contestants, path
         self.rounds, self.seconds = rounds, seconds
+        self.most = rounds * (1 if results.data["options"]["size"] == "quick" else AGAIN)
 
     def missing(self, cell):
         entry = self.results.cells.get(cell.id)
         quiet = sum(part["noise"] <= QUIET for part in entry["rounds"]) if entry else 0
         done = len(entry["rounds"]) if entry else 0
-        return 0 if done >= AGAIN * self.rounds else max(0, self.rounds - quiet)
+        return 0 if done >= self.most else max(0, self.rounds - quiet)
 
     def round(self, cell, place):
         noise, runs = Noise(), []

@@ -153,7 +153,7 @@ class Command(Cell):
 
 
 class Program(Cell):
-    """A real program, of those in HELPERS/programs: a module each, with one variant or several. common.py beside them
+    """A real program, of those in paths.PROGRAMS: a module each, with one variant or several. common.py beside them
     says what a module has."""
     warm = True
 
@@ -185,7 +185,7 @@ class Program(Cell):
 
 def programs():
     """All of them."""
-    place = os.path.join(paths.HELPERS, "programs")
+    place = paths.PROGRAMS
     if not os.path.isdir(place):
         raise Failed(f"{place} is not there: is the package complete?")
     if place not in sys.path:
