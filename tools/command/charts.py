@@ -33,6 +33,7 @@ def draw_grid(results, key, label):
     plot, found = pyplot(), panels(results)
     if not found:
         return None
+    from matplotlib import ticker
     sections, outside = (list(dict.fromkeys(pair[n] for pair in found)) for n in (0, 1))
     figure, axes = plot.subplots(len(sections), len(outside), squeeze=False, sharex=True, constrained_layout=True,
                                  figsize=(3.2 * len(outside) + 1, 2.2 * len(sections) + 1))
@@ -47,6 +48,10 @@ def draw_grid(results, key, label):
         axis.set_xscale("log", base=2)
         axis.set_yscale("log")
         axis.set_title(f"{section} held, {out} outside", fontsize="small")
+        axis.set_xticks(threads, threads)
+        axis.minorticks_off()
+        axis.yaxis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5)))
+        axis.yaxis.set_major_formatter(ticker.EngFormatter(sep=""))
         axis.grid(alpha=0.3)
         axis.tick_params(labelsize="x-small")
     axes[0][0].legend(fontsize="x-small")
@@ -70,9 +75,13 @@ def draw_ratios(results):
         axis.plot([min(row.ratios), max(row.ratios)], [height, height], color=colour, linewidth=1)
         axis.plot([row.ratio], [height], color=colour, marker="o", markersize=4)
     axis.axvline(1, color="black", linewidth=0.8)
+    from matplotlib import ticker
     axis.set_xscale("log")
+    axis.xaxis.set_major_locator(ticker.LogLocator(subs=(1, 2, 5)))
+    axis.xaxis.set_major_formatter("{x:g}")
+    axis.minorticks_off()
     axis.set_yticks(range(len(names)), names, fontsize="x-small")
-    axis.grid(axis="x", alpha=0.3, which="both")
+    axis.grid(axis="x", alpha=0.3)
     axis.set_xlabel(f"rate against {results.names[0]}: median, least and most", fontsize="small")
     for n, name in enumerate(results.names[1:], 1):
         axis.plot([], [], color=COLOURS[n % len(COLOURS)], marker="o", label=name)
