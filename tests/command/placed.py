@@ -12,8 +12,8 @@ from harness import BUILDDIR, LIB, SRCDIR, check
 HELPERS = os.path.join(BUILDDIR, "bench")
 
 
-def put_together(place, library=LIB):
-    """The arguments that start it; its package is found by import, too."""
+def put_together(place, library=LIB, **more):
+    """The arguments that start it; its package is found by import, too. MORE: names of paths.py, and what they are."""
     package = os.path.join(place, "command")
     shutil.copytree(os.path.join(SRCDIR, "tools", "command"), package,
                     ignore=shutil.ignore_patterns("*.in", "__pycache__"))
@@ -21,7 +21,7 @@ def put_together(place, library=LIB):
     shutil.copy(os.path.join(BUILDDIR, "tools", "command", "tables.py"), package)
     with open(os.path.join(BUILDDIR, "tools", "command", "paths.py"), encoding="utf-8") as file:
         text = file.read()
-    for name, value in ("HELPERS", HELPERS), ("LIBRARY", library):
+    for name, value in {"HELPERS": HELPERS, "LIBRARY": library, **more}.items():
         text, n = re.subn(f"(?m)^{name} = .*$", lambda _: f"{name} = {value!r}", text)
         check(n == 1, f"paths.py says {name}")
     with open(os.path.join(package, "paths.py"), "w", encoding="utf-8") as file:

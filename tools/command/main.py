@@ -9,9 +9,9 @@ sets `error', too.
 
 import argparse
 
-from . import doctor, launch, paths, policies, system, topology, tune, units
+from . import bench, doctor, launch, paths, policies, system, topology, tune, units
 
-SUBCOMMANDS = (launch, policies, doctor, topology, tune, units, system)
+SUBCOMMANDS = (launch, policies, doctor, bench, topology, tune, units, system)
 
 
 def parser():

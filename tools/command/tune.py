@@ -116,7 +116,8 @@ class Benchmark:
 
     def command(self, threads, seconds):
         if self.own:
-            return [os.path.join(paths.HELPERS, "lock-loop"), str(threads), f"{seconds:.3f}", "20", "100"]
+            return [os.path.join(paths.HELPERS, "parkade-bench"), "mutex", "--json", f"--seconds={seconds:.3f}",
+                    f"--threads={threads}", "--held=35", "--outside=175", "--speed=2.5"]
         return [word.replace("{threads}", str(threads)) for word in self.args.command]
 
     def run(self, environment, threads, seconds):
@@ -147,7 +148,7 @@ class Benchmark:
         return self.rate(text)
 
     def rate(self, text):
-        metric = re.compile(rf"({NUMBER}) million/s") if self.own else self.args.metric
+        metric = re.compile(rf'"rate": ({NUMBER})') if self.own else self.args.metric
         found = metric.search(text)
         value = found and (found[1] if metric.groups else found[0])
         try:
