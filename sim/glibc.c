@@ -122,12 +122,14 @@ int glibc_rwlock_unlock(pthread_rwlock_t *lock)
 	return 0;
 }
 
-/* ---- condition variables: __wrefs as a sequence ---- */
+/* ---- condition variables: the first 8 bytes are not 0 once somebody has waited, as in glibc
+ * (__wseq); the sequence is in __wrefs ---- */
 
 int glibc_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex)
 {
 	unsigned *sequence = &cond->__data.__wrefs, seen = pk_load_relaxed(sequence);
 
+	pk_store_relaxed((uint64_t *)(void *)cond, 2);
 	glibc_mutex_unlock(mutex);
 	sleep_on(sequence, seen);
 	return glibc_mutex_lock(mutex);

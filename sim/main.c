@@ -36,12 +36,13 @@ static struct {
 	uint64_t us, seed;
 	uint64_t trace, trace_ns;
 	bool pack, header;
-} asked = {.load = sim_loads,
-	   .load_options = {.threads = 1, .lines = 2, .writes = 200},
-	   .us = 2000,
-	   .seed = 1,
-	   .trace = UINT64_MAX,
-	   .trace_ns = 10000};
+} asked = {
+	.load_options = {.threads = 1, .lines = 2},
+	.us = 2000,
+	.seed = 1,
+	.trace = UINT64_MAX,
+	.trace_ns = 10000,
+};
 
 static void help(void)
 {
@@ -55,7 +56,7 @@ static void help(void)
 	       "  --pack            fill the machine one node after the other; without it the packages in turn\n"
 	       "  --lines=N         lines that a critical section writes (2)\n"
 	       "  --outside=NS      work between operations\n"
-	       "  --writes=N        permille of operations that change something (200)\n"
+	       "  --writes=N        permille of operations that change something\n"
 	       "  --trace=NS        tell what happens from then on, on standard error\n"
 	       "  --trace-ns=NS     for so long (10000)\n"
 	       "  --stall=N         stall threads now and then for up to N cycles (0)\n"
@@ -63,7 +64,7 @@ static void help(void)
 	       "  --help\n\n"
 	       "PARKADE_* variables are the library's: PARKADE_POLICY, PARKADE_SPIN ...\n\nLoads:\n");
 	for (unsigned i = 0; i < sim_load_count; i++)
-		printf("  %-10s %s\n", sim_loads[i].name, sim_loads[i].doc);
+		printf("  %-10s %s\n", sim_loads[i]->name, sim_loads[i]->doc);
 }
 
 static __attribute__((noreturn)) void usage(const char *what, const char *value)
@@ -90,8 +91,8 @@ static uint64_t number(const char *name, const char *text, uint64_t min, uint64_
 static const struct sim_load *load_named(const char *name)
 {
 	for (unsigned i = 0; i < sim_load_count; i++)
-		if (!strcmp(sim_loads[i].name, name))
-			return &sim_loads[i];
+		if (!strcmp(sim_loads[i]->name, name))
+			return sim_loads[i];
 	usage("no such load", name);
 }
 
@@ -105,9 +106,10 @@ static void parse(int argc, char **argv)
 		{"trace", 1, NULL, 'T'},   {"trace-ns", 1, NULL, 'N'}, {0},
 	};
 	struct sim_options *o = &asked.load_options;
-	bool outside = false;
+	bool outside = false, writes = false;
 	int c, which;
 
+	asked.load = sim_loads[0];
 	while ((c = getopt_long(argc, argv, "", options, &which)) != -1) {
 		const char *name = c == '?' ? "" : options[which].name;
 
@@ -119,7 +121,7 @@ static void parse(int argc, char **argv)
 			asked.load = load_named(optarg);
 			break;
 		case 't':
-			o->threads = (unsigned)number(name, optarg, 1, 16384);
+			o->threads = (unsigned)number(name, optarg, 1, SIM_THREADS_MAX);
 			break;
 		case 'u':
 			asked.us = number(name, optarg, 1, 100000000);
@@ -139,6 +141,7 @@ static void parse(int argc, char **argv)
 			break;
 		case 'w':
 			o->writes = (unsigned)number(name, optarg, 0, 1000);
+			writes = true;
 			break;
 		case 'T':
 			asked.trace = number(name, optarg, 0, UINT64_MAX - 1);
@@ -165,6 +168,8 @@ static void parse(int argc, char **argv)
 		usage("is needed", "--machine");
 	if (!outside)
 		o->outside = asked.load->outside;
+	if (!writes)
+		o->writes = asked.load->writes;
 }
 
 /* As pthread/init.c, but for what concerns the process. */

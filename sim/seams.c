@@ -104,6 +104,16 @@ static int set_value(pthread_key_t key, const void *value)
 	return 0;
 }
 
+static void nothing(void)
+{
+}
+
+static int no_type(int type, int *old)
+{
+	*old = type;
+	return 0;
+}
+
 static int no_mutex(pthread_mutex_t *m)
 {
 	(void)m;
@@ -121,6 +131,8 @@ static const struct pk_real table = {
 	.pthread_cond_wait = glibc_cond_wait,
 	.pthread_cond_signal = glibc_cond_signal,
 	.pthread_cond_broadcast = glibc_cond_broadcast,
+	.pthread_testcancel = nothing,
+	.pthread_setcanceltype = no_type,
 	.pthread_setspecific = set_value,
 	.sched_yield = yield,
 	.clock_gettime = now,
