@@ -280,7 +280,7 @@ static struct sim_thread *next_thread(void)
 			t->late = true;
 			sim_futex_forget(t);
 			sim_ready(t);
-		} else if (sim_cpus[t->cpu].resched && sim_cpus[t->cpu].ready) {
+		} else if (sim_cpus[t->cpu].resched && sim_cpus[t->cpu].ready && !t->asks) {
 			sim_unwatch(t);
 			preempt(&sim_cpus[t->cpu], 0);
 		} else {
@@ -338,6 +338,17 @@ void sim_block(uint64_t deadline)
 	if (deadline != UINT64_MAX)
 		add_event(&t->event, deadline > sim_now ? deadline : sim_now);
 	wait();
+}
+
+void sim_suspend(void)
+{
+	sim_self->debt = 0;
+	wait();
+}
+
+void sim_resume(struct sim_thread *t, uint64_t at)
+{
+	add_event(&t->event, at);
 }
 
 void sim_yield(void)

@@ -60,6 +60,9 @@ struct sim_thread {
 	struct sim_line *seen[SIM_WATCHES];
 	unsigned loads, loads_before;
 	struct sim_watch watch[SIM_WATCHES];
+	/* lines.c: it waits for its turn at a line, and is not preempted there */
+	bool asks;
+	struct sim_thread *asks_next;
 	/* kernel.c */
 	const void *futex;
 	uint32_t futex_bits;
@@ -102,6 +105,8 @@ enum sim_end sim_run(uint64_t limit);
 /* For the current thread. */
 void sim_wait_until(uint64_t at, bool soft);
 void sim_block(uint64_t deadline); /* until sim_ready(), or then; UINT64_MAX: never */
+void sim_suspend(void);		   /* on its CPU, until sim_resume() */
+void sim_resume(struct sim_thread *t, uint64_t at);
 void sim_yield(void);
 uint64_t sim_time(void); /* now, and what it has spent since */
 uint64_t sim_random(void);

@@ -19,7 +19,8 @@ struct sim_line {
 	unsigned home;
 	uint64_t free; /* when the last who wanted it has got it */
 	struct sim_watch *watches;
-	uint64_t holders[]; /* cores */
+	struct sim_thread *asking; /* those who have to wait for it, in turn */
+	uint64_t holders[];	   /* cores */
 };
 
 uint64_t sim_transfers[SIM_LEVELS], sim_fetches;
@@ -147,56 +148,95 @@ static unsigned from_memory(const struct sim_line *l)
 	return l->home == sim_node_of(sim_self->cpu) ? sim_machine.local : sim_machine.remote;
 }
 
-/* The half of a transfer that is the request's: until it arrives, whoever has the line goes
- * on using it. So the near ones win races, and who has just let a lock go may have it
- * again before somebody far away has heard of it. */
-static void request(struct sim_line *l, unsigned core)
+static unsigned half(enum sim_level level)
 {
-	enum sim_level level = nearest(l, core);
-
-	sim_wait_until(sim_time() + (level < SIM_LEVELS ? sim_machine.at[level].clean / 2 : 0), false);
+	return sim_machine.at[level].clean / 2;
 }
 
-/* A request to read the line has arrived; when it is there. */
-static uint64_t get_shared(struct sim_line *l, unsigned core)
+/* How far a request to write has to go: to all who hold the line. */
+static enum sim_level reach(const struct sim_line *l, unsigned core)
 {
 	enum sim_level level = nearest(l, core);
-	uint64_t begin = sim_now > l->free ? sim_now : l->free;
+
+	return l->owner != NOBODY || level == SIM_LEVELS ? level : farthest(l, core);
+}
+
+/* A request travels for half of a transfer, and waits for those before it. Until its turn
+ * whoever has the line goes on using it: so the near ones win races, and who has just let a
+ * lock go may have it again before somebody far away has heard of it. Returns what has been
+ * paid for. The caller takes the line at once, and has the next one served. */
+static unsigned request(struct sim_line *l, enum sim_level level)
+{
+	struct sim_thread *t = sim_self, **last = &l->asking;
+	unsigned paid = level < SIM_LEVELS ? half(level) : 0;
+
+	sim_wait_until(sim_time() + paid, false);
+	if (sim_now >= l->free && !l->asking)
+		return paid;
+	while (*last)
+		last = &(*last)->asks_next;
+	*last = t;
+	t->asks_next = NULL;
+	t->asks = true; /* nothing stops it until it has got the line: others wait for that */
+	if (l->asking != t)
+		sim_suspend();
+	while (sim_now < l->free)
+		sim_wait_until(l->free, false);
+	t->asks = false;
+	l->asking = t->asks_next;
+	return paid;
+}
+
+static void serve_next(struct sim_line *l)
+{
+	if (l->asking)
+		sim_resume(l->asking, l->free > sim_now ? l->free : sim_now);
+}
+
+static unsigned less(unsigned cost, unsigned paid)
+{
+	return cost > paid ? cost - paid : 1;
+}
+
+/* Take the line to read it; when it is there. */
+static uint64_t get_shared(struct sim_line *l, unsigned core, unsigned paid)
+{
+	enum sim_level level = nearest(l, core);
 	unsigned cost;
 
 	if (level == SIM_LEVELS) {
 		cost = from_memory(l);
 	} else {
-		cost = l->owner != NOBODY ? sim_machine.at[level].dirty : sim_machine.at[level].clean;
-		cost -= sim_machine.at[level].clean / 2;
+		cost = less(l->owner != NOBODY ? sim_machine.at[level].dirty : sim_machine.at[level].clean, paid);
 		sim_transfers[level]++;
 	}
 	/* The first reader takes it from its writer; others may be served side by side. */
-	l->free = begin + (l->owner != NOBODY ? cost : cost * sim_machine.share / 100);
+	l->free = sim_now + (l->owner != NOBODY ? cost : cost * sim_machine.share / 100);
 	l->owner = NOBODY;
 	l->holders[core / 64] |= 1ull << core % 64;
-	return begin + cost;
+	return sim_now + cost;
 }
 
-/* The same to write it; `travelled': the request has paid for its half. */
-static uint64_t get_owned(struct sim_line *l, unsigned core, uint64_t at, bool travelled)
+/* The same to write it, from that time on. It stays for as long as the next request needs to
+ * find it: long enough to try a compare-and-swap again. */
+static uint64_t get_owned(struct sim_line *l, unsigned core, uint64_t at, unsigned paid)
 {
-	uint64_t begin = at > l->free ? at : l->free;
-	unsigned cost;
+	enum sim_level level = reach(l, core);
+	unsigned cost, stays = 0;
 
-	if (nearest(l, core) == SIM_LEVELS) {
+	if (level == SIM_LEVELS) {
 		cost = from_memory(l);
 	} else {
-		/* All others have to let it go. Alone with it: the owner's cache knows. */
-		enum sim_level level = l->owner != NOBODY ? nearest(l, core) : farthest(l, core);
-
-		cost = sim_machine.at[level].write - (travelled ? sim_machine.at[level].clean / 2 : 0);
+		/* All others have to let it go. */
+		cost = less(sim_machine.at[level].write, paid);
+		stays = half(level);
 		sim_transfers[level]++;
 	}
 	memset(l->holders, 0, words * sizeof(uint64_t));
 	l->holders[core / 64] |= 1ull << core % 64;
 	l->owner = (int)core;
-	return l->free = begin + cost;
+	l->free = at + cost + stays;
+	return at + cost;
 }
 
 bool sim_unwatch(struct sim_thread *t)
@@ -244,17 +284,24 @@ static void load(struct sim_line *l, unsigned core)
 	if (holds(l, core)) {
 		spend(1);
 	} else {
-		request(l, core);
-		sim_wait_until(holds(l, core) ? sim_now + 1 : get_shared(l, core), false);
+		unsigned paid = request(l, nearest(l, core));
+		uint64_t done = holds(l, core) ? sim_now + 1 : get_shared(l, core, paid);
+
+		serve_next(l);
+		sim_wait_until(done, false);
 	}
 }
 
+/* Does not wait for its turn, for nobody waits for it. */
 static void store(struct sim_line *l, unsigned core)
 {
 	struct sim_cpu *c = &sim_cpus[sim_self->cpu];
 	uint64_t at = sim_time() > c->stores ? sim_time() : c->stores;
 
-	c->stores = l->owner == (int)core ? at + 1 : get_owned(l, core, at, false);
+	if (l->owner == (int)core)
+		c->stores = at + 1;
+	else
+		c->stores = get_owned(l, core, at > l->free ? at : l->free, 0);
 	tell(l, c->stores);
 	spend(1);
 }
@@ -262,15 +309,20 @@ static void store(struct sim_line *l, unsigned core)
 static void modify(struct sim_line *l, unsigned core, unsigned held)
 {
 	struct sim_cpu *c = &sim_cpus[sim_self->cpu];
-	uint64_t at, done;
+	uint64_t done;
 
 	if (sim_time() < c->stores)
 		sim_wait_until(c->stores, false);
-	if (l->owner != (int)core)
-		request(l, core);
-	at = sim_time();
-	done = (l->owner == (int)core ? at : get_owned(l, core, at, true)) + sim_machine.atomic;
-	l->free = done + held > l->free ? done + held : l->free;
+	if (l->owner == (int)core) {
+		done = sim_time() + sim_machine.atomic;
+	} else {
+		unsigned paid = request(l, reach(l, core));
+
+		done = (l->owner == (int)core ? sim_now : get_owned(l, core, sim_now, paid)) + sim_machine.atomic;
+	}
+	if (held && l->free < done + held)
+		l->free = done + held;
+	serve_next(l);
 	tell(l, done);
 	sim_wait_until(done + held, false);
 }

@@ -201,8 +201,10 @@ START_TEST(crowd)
 		sim_spawn(adds, i, i * 4);
 	run();
 	ck_assert_uint_eq(word, 800);
-	/* Each transfer to another core costs 200 at least, less the half that overlaps. */
-	ck_assert_uint_ge(last, 800 * 100);
+	/* They live in groups of their own: a transfer takes 200 at least, half of it on the way
+	 * while the others go on; who has the line gets in a few of its own before it goes. */
+	ck_assert_uint_ge(last, 800 * 50);
+	ck_assert_uint_le(last, 800 * 40000);
 }
 END_TEST
 
