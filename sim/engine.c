@@ -220,6 +220,11 @@ static struct sim_cpu *idle(unsigned first, unsigned n, unsigned from)
 	return NULL;
 }
 
+void sim_claim(struct sim_thread *t)
+{
+	remove_event(&t->event);
+}
+
 void sim_ready(struct sim_thread *t)
 {
 	unsigned width = sim_machine.width[SIM_NODE];

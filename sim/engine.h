@@ -111,7 +111,9 @@ void sim_yield(void);
 uint64_t sim_time(void); /* now, and what it has spent since */
 uint64_t sim_random(void);
 
-/* A blocked thread can go on. Who calls has paid for it. */
+/* A blocked thread is about to be woken: it will not be late. Then it can go on; who calls
+ * has paid for it meanwhile. */
+void sim_claim(struct sim_thread *t);
 void sim_ready(struct sim_thread *t);
 
 /* It sleeps with watches on: let it go on then, if that is earlier. */

@@ -124,6 +124,7 @@ static long futex_wake(const void *p, int n, uint32_t bits)
 	lock_bucket(p);
 	while (woken < n && (t = sleeper(p, bits))) {
 		sim_futex_forget(t);
+		sim_claim(t);
 		sim_counts.wakes++;
 		woken++;
 		sim_line_lock(CPU_LINES + (uintptr_t)t->cpu * SIM_LINE, sim_machine.wake);

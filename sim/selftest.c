@@ -308,6 +308,22 @@ START_TEST(deadline)
 }
 END_TEST
 
+/* A thread is woken, which takes a while, and its deadline passes meanwhile. */
+static void wakes_late(unsigned number)
+{
+	sim_work(199500);
+	results[number] = futex(FUTEX_WAKE, 1, NULL);
+}
+
+START_TEST(woken_at_the_deadline)
+{
+	sim_spawn(sleeps_until, 0, 0);
+	sim_spawn(wakes_late, 1, 16);
+	run();
+	ck_assert_int_eq(results[0] == 0, results[1] == 1);
+}
+END_TEST
+
 START_TEST(deadlock)
 {
 	sim_spawn(sleeps, 0, 0);
@@ -347,6 +363,7 @@ int main(void)
 	tcase_add_test(cpus, preemption);
 	tcase_add_test(cpus, sleep_and_wake);
 	tcase_add_test(cpus, deadline);
+	tcase_add_test(cpus, woken_at_the_deadline);
 	tcase_add_test(cpus, deadlock);
 	tcase_add_test(cpus, no_end);
 	suite_add_tcase(s, cpus);
