@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* SPDX-FileCopyrightText: 2026 The parkade authors */
+/* One lock over some lines that are written:
+ *
+ *	lbench	Cohort 5.1.1: two lines, 4 us outside
+ *	line	CST 7.3, figure 7 (b): one line, nothing outside
+ *	empty	lock, unlock
+ *	leveldb	what readrandom does with LevelDB's lock (ShflLock 6.4, CLoF 5.1.2): a few
+ *		counters on four lines, then a search of some 2 us without the lock */
+#include <stddef.h>
+
+#include "sim/load.h"
+
+enum { LINES_MAX = 64 };
+
+static struct sim_lock shared;
+static struct line {
+	uint64_t word[8];
+} PK_ALIGNED(64) lines[LINES_MAX];
+static struct sim_options options;
+static struct {
+	uint64_t ops;
+} PK_ALIGNED(64) done[SIM_THREADS_MAX];
+
+static void prepare(const struct sim_options *o)
+{
+	options = *o;
+}
+
+static void prepare_line(const struct sim_options *o)
+{
+	options = *o;
+	options.lines = 1;
+}
+
+static void prepare_empty(const struct sim_options *o)
+{
+	options = *o;
+	options.lines = 0;
+}
+
+static void prepare_leveldb(const struct sim_options *o)
+{
+	options = *o;
+	options.lines = 4;
+}
+
+static void body(unsigned number)
+{
+	while (!sim_over()) {
+		sim_lock(&shared);
+		for (unsigned i = 0; i < options.lines; i++)
+			lines[i].word[0]++;
+		sim_unlock(&shared);
+		done[number].ops++;
+		sim_op();
+		sim_outside(options.outside);
+	}
+}
+
+/* What was counted under the lock is what was done. */
+static const char *check(void)
+{
+	uint64_t sum = 0;
+
+	for (unsigned i = 0; i < options.threads; i++)
+		sum += done[i].ops;
+	for (unsigned i = 0; i < options.lines; i++)
+		if (lines[i].word[0] != sum)
+			return "increments under the lock are lost";
+	return NULL;
+}
+
+const struct sim_load sim_lbench = {"lbench", "write --lines lines (2), 4 us outside (LBench)", 4000, 0, prepare, body,
+				    check};
+const struct sim_load sim_line = {"line", "write one line", 0, 0, prepare_line, body, check};
+const struct sim_load sim_empty = {"empty", "lock and unlock", 0, 0, prepare_empty, body, check};
+const struct sim_load sim_leveldb = {"leveldb", "write four lines, 2 us outside", 2000, 0, prepare_leveldb, body,
+				     check};

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* SPDX-FileCopyrightText: 2026 The parkade authors */
+/* The table of loads, and how they lock; the contract is in load.h. */
+#include "sim/load.h"
+
+extern const struct sim_load sim_lbench, sim_line, sim_empty, sim_leveldb, sim_avl, sim_hash, sim_barrier, sim_dedup,
+	sim_malloc, sim_wakeup;
+
+const struct sim_load *const sim_loads[] = {&sim_lbench, &sim_line,    &sim_empty, &sim_leveldb, &sim_avl,
+					    &sim_hash,	 &sim_barrier, &sim_dedup, &sim_malloc,	 &sim_wakeup};
+const unsigned sim_load_count = sizeof(sim_loads) / sizeof(sim_loads[0]);
+
+void sim_lock(struct sim_lock *l)
+{
+	uint64_t asked = sim_asks();
+
+	pk_mutex_lock(&l->mutex);
+	sim_has(&l->probe, asked, false);
+}
+
+void sim_unlock(struct sim_lock *l)
+{
+	sim_gives(&l->probe, false);
+	pk_mutex_unlock(&l->mutex);
+}
+
+void sim_outside(uint64_t ns)
+{
+	uint64_t cycles = sim_cycles(ns);
+
+	if (cycles)
+		sim_work(cycles / 2 + sim_random() % (cycles + 1));
+}
