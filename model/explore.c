@@ -252,8 +252,9 @@ static void plain(const struct hn_access *a)
 		if (place && place->checked >= 0) {
 			char text[64];
 
-			mc_tell((unsigned)mc_current, a->from, "%s %s", writes ? "write" : "read",
-				mc_name_of((void *)at, text));
+			if (mc_telling)
+				mc_tell((unsigned)mc_current, a->from, "%s %s", writes ? "write" : "read",
+					mc_name_of((void *)at, text));
 			mc_memory_check(place, false, !writes, writes);
 		}
 		at += size;
@@ -594,22 +595,25 @@ static bool roam(struct mc_result *result)
 
 struct frame {
 	struct copy *copy;
-	unsigned thread, way, depth;
+	unsigned thread, way;
 };
 
 static void search(struct mc_result *result)
 {
 	static struct frame stack[DEPTH];
 	unsigned n = 0;
+	bool there = true; /* the topmost state is the present one */
 
 	start();
 	insert(hash_state());
-	stack[n++] = (struct frame){save(), 0, 0, 0};
+	stack[n++] = (struct frame){save(), 0, 0};
 	while (n && !mc_surprised && !failure[0] && result->states < mc_options->states) {
 		struct frame *f = &stack[n - 1];
 		bool any = f->thread || f->way;
 
-		restore(f->copy);
+		if (!there)
+			restore(f->copy);
+		there = false;
 		depth = n - 1;
 		while (f->thread < mc_client->threads && f->way >= ways(f->thread)) {
 			f->thread++;
@@ -626,7 +630,8 @@ static void search(struct mc_result *result)
 		stepped(result, f->thread, f->way++);
 		if (!failure[0] && insert(hash_state())) {
 			result->states++;
-			stack[n++] = (struct frame){save(), 0, 0, 0};
+			stack[n++] = (struct frame){save(), 0, 0};
+			there = true;
 		}
 	}
 	if (n && !failure[0] && !mc_surprised)

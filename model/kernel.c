@@ -151,17 +151,18 @@ bool mc_kernel_go(unsigned t, unsigned way)
 		mc_tell(t, NULL, late ? "its deadline passes" : "its sleep ends for no reason");
 		return true;
 	}
-	mc_name_of((const void *)s->call[WORD], text);
+	if (mc_telling)
+		mc_name_of((const void *)s->call[WORD], text);
 	if (waits(s)) {
 		goes_on = wait(t, way);
-		mc_tell(t, NULL, goes_on ? "sleep on %s: %x is not there any more" : "sleeps on %s while it is %x", text,
-			(unsigned)s->call[VALUE]);
+		mc_tell(t, NULL, goes_on ? "sleep on %s: %x is not there any more" : "sleeps on %s while it is %x",
+			text, (unsigned)s->call[VALUE]);
 	} else if (op_of(s) == FUTEX_CMP_REQUEUE) {
 		char to[64];
 
 		goes_on = move(t, way);
-		mc_tell(t, NULL, "move a sleeper from %s to %s: %ld", text, mc_name_of((const void *)s->call[OTHER], to),
-			(long)s->result);
+		mc_tell(t, NULL, "move a sleeper from %s to %s: %ld", text,
+			mc_name_of((const void *)s->call[OTHER], to), (long)s->result);
 	} else {
 		goes_on = wake_some(t, way);
 		mc_tell(t, NULL, "wake sleepers on %s: %ld", text, (long)s->result);

@@ -21,7 +21,13 @@
 static int x, y, z, plain, r[6];
 static uint32_t seen; /* a bit for each outcome */
 
-enum { RLX = __ATOMIC_RELAXED, ACQ = __ATOMIC_ACQUIRE, REL = __ATOMIC_RELEASE, RA = __ATOMIC_ACQ_REL, SC = __ATOMIC_SEQ_CST };
+enum {
+	RLX = __ATOMIC_RELAXED,
+	ACQ = __ATOMIC_ACQUIRE,
+	REL = __ATOMIC_RELEASE,
+	RA = __ATOMIC_ACQ_REL,
+	SC = __ATOMIC_SEQ_CST
+};
 
 #define W(v, n, o) __atomic_store_n(&v, n, o)
 #define R(v, o) __atomic_load_n(&v, o)
@@ -62,7 +68,8 @@ static void outcome(unsigned n)
 #define TWO (r[0] * 2 + r[1])
 
 #define SB(name, w, l, ...)                                                                                            \
-	TEST(name, 2, TWO, T(0, W(x, 1, w); __VA_ARGS__; r[0] = R(y, l);) T(1, W(y, 1, w); __VA_ARGS__; r[1] = R(x, l);))
+	TEST(name, 2, TWO,                                                                                             \
+	     T(0, W(x, 1, w); __VA_ARGS__; r[0] = R(y, l);) T(1, W(y, 1, w); __VA_ARGS__; r[1] = R(x, l);))
 SB(sb_rlx, RLX, RLX, )
 SB(sb_ra, REL, ACQ, )
 SB(sb_sc, SC, SC, )
@@ -87,12 +94,14 @@ TEST(coww, 2, R(x, RLX) * 4 + r[0], T(0, W(x, 1, RLX); W(x, 2, RLX);) T(1, r[0] 
 TEST(cowr, 2, R(x, RLX) * 4 + r[0], T(0, W(x, 1, RLX); r[0] = R(x, RLX);) T(1, W(x, 2, RLX);))
 TEST(corw, 2, R(x, RLX) * 4 + r[0], T(0, r[0] = R(x, RLX); W(x, 1, RLX);) T(1, W(x, 2, RLX);))
 /* Two readers agree about the order of two writes. */
-TEST(cowrr, 4, (r[0] == 1 && r[1] == 2 && r[2] == 2 && r[3] == 1), T(0, W(x, 1, RLX);) T(1, W(x, 2, RLX);)
-     T(2, r[0] = R(x, RLX); r[1] = R(x, RLX);) T(3, r[2] = R(x, RLX); r[3] = R(x, RLX);))
+TEST(cowrr, 4, (r[0] == 1 && r[1] == 2 && r[2] == 2 && r[3] == 1),
+     T(0, W(x, 1, RLX);) T(1, W(x, 2, RLX);) T(2, r[0] = R(x, RLX); r[1] = R(x, RLX);)
+	     T(3, r[2] = R(x, RLX); r[3] = R(x, RLX);))
 
 #define IRIW(name, w, l, f)                                                                                            \
-	TEST(name, 4, (r[0] && !r[1] && r[2] && !r[3]), T(0, W(x, 1, w);) T(1, W(y, 1, w);)                            \
-	     T(2, r[0] = R(x, l); f; r[1] = R(y, l);) T(3, r[2] = R(y, l); f; r[3] = R(x, l);))
+	TEST(name, 4, (r[0] && !r[1] && r[2] && !r[3]),                                                                \
+	     T(0, W(x, 1, w);) T(1, W(y, 1, w);) T(2, r[0] = R(x, l); f; r[1] = R(y, l);)                              \
+		     T(3, r[2] = R(y, l); f; r[3] = R(x, l);))
 IRIW(iriw_ra, REL, ACQ, )
 IRIW(iriw_sc, SC, SC, )
 IRIW(iriw_fence, RLX, RLX, FENCE(SC))
@@ -113,50 +122,51 @@ RTEST(r_ra, REL, ACQ)
 RTEST(r_sc, SC, SC)
 
 #define WRC(name, w, l)                                                                                                \
-	TEST(name, 3, (r[0] && r[1] && !r[2]), T(0, W(x, 1, w);) T(1, r[0] = R(x, l); W(y, 1, w);)                     \
-	     T(2, r[1] = R(y, l); r[2] = R(x, RLX);))
+	TEST(name, 3, (r[0] && r[1] && !r[2]),                                                                         \
+	     T(0, W(x, 1, w);) T(1, r[0] = R(x, l); W(y, 1, w);) T(2, r[1] = R(y, l); r[2] = R(x, RLX);))
 WRC(wrc_rlx, RLX, RLX)
 WRC(wrc_ra, REL, ACQ)
 #define RWC(name, f)                                                                                                   \
-	TEST(name, 3, (r[0] && !r[1] && !r[2]), T(0, W(x, 1, RLX);) T(1, r[0] = R(x, RLX); f; r[1] = R(y, RLX);)       \
-	     T(2, W(y, 1, RLX); f; r[2] = R(x, RLX);))
+	TEST(name, 3, (r[0] && !r[1] && !r[2]),                                                                        \
+	     T(0, W(x, 1, RLX);) T(1, r[0] = R(x, RLX); f; r[1] = R(y, RLX);)                                          \
+		     T(2, W(y, 1, RLX); f; r[2] = R(x, RLX);))
 RWC(rwc_ra, FENCE(RA))
 RWC(rwc_sc, FENCE(SC))
 
 /* A release sequence: what comes between the release and the acquire. */
 #define SEQUENCE(name, between, o)                                                                                     \
-	TEST(name, 3, (r[1] == 2 && !r[2]), T(0, W(x, 1, RLX); W(y, 1, o);)                                            \
-	     T(1, between;) T(2, r[1] = R(y, ACQ); r[2] = R(x, RLX);))
+	TEST(name, 3, (r[1] == 2 && !r[2]),                                                                            \
+	     T(0, W(x, 1, RLX); W(y, 1, o);) T(1, between;) T(2, r[1] = R(y, ACQ); r[2] = R(x, RLX);))
 SEQUENCE(rs_rmw, ADD(y, 1, RLX), REL)
 SEQUENCE(rs_store, W(y, 2, RLX), REL)
 SEQUENCE(rs_rlx, ADD(y, 1, RLX), RLX)
-TEST(rs_same, 2, (r[1] == 2 && !r[2]), T(0, W(x, 1, RLX); W(y, 1, REL); W(y, 2, RLX);)
-     T(1, r[1] = R(y, ACQ); r[2] = R(x, RLX);))
+TEST(rs_same, 2, (r[1] == 2 && !r[2]),
+     T(0, W(x, 1, RLX); W(y, 1, REL); W(y, 2, RLX);) T(1, r[1] = R(y, ACQ); r[2] = R(x, RLX);))
 
 TEST(rmw, 2, R(x, RLX) * 4 + r[0] * 2 + r[1], T(0, r[0] = ADD(x, 1, RLX);) T(1, r[1] = ADD(x, 1, RLX);))
-TEST(xchg, 2, R(x, RLX) * 4 + (r[0] == 0) * 2 + (r[1] == 0), T(0, r[0] = SWAP(x, 1, RLX);) T(1, r[1] = SWAP(x, 2, RLX);))
+TEST(xchg, 2, R(x, RLX) * 4 + (r[0] == 0) * 2 + (r[1] == 0),
+     T(0, r[0] = SWAP(x, 1, RLX);) T(1, r[1] = SWAP(x, 2, RLX);))
 TEST(cas, 2, r[0] * 2 + r[1],
      T(0, int e = 0; r[0] = __atomic_compare_exchange_n(&x, &e, 1, 0, RLX, RLX);)
-     T(1, int e = 0; r[1] = __atomic_compare_exchange_n(&x, &e, 1, 0, RLX, RLX);))
+	     T(1, int e = 0; r[1] = __atomic_compare_exchange_n(&x, &e, 1, 0, RLX, RLX);))
 /* A failing compare-and-swap is a load, and may be stale: of 0, 1, 2 it fails with any but what it expects. */
-TEST(cas_stale, 2, r[0] * 8 + r[1] * 4 + r[2], T(0, W(x, 1, RLX); W(y, 1, RLX);)
-     T(1, int e = 5; r[0] = R(y, RLX); r[1] = __atomic_compare_exchange_n(&x, &e, 2, 0, RLX, RLX); r[2] = e;))
+TEST(cas_stale, 2, r[0] * 8 + r[1] * 4 + r[2],
+     T(0, W(x, 1, RLX); W(y, 1, RLX);)
+	     T(1, int e = 5; r[0] = R(y, RLX); r[1] = __atomic_compare_exchange_n(&x, &e, 2, 0, RLX, RLX); r[2] = e;))
 /* A store may come between a load and what it read, but not between the halves of a swap. */
 TEST(rmw_gap, 2, R(x, RLX) * 4 + r[0], T(0, r[0] = SWAP(x, 1, RLX);) T(1, W(x, 2, RLX);))
 
 /* RC11 allows 1, 3, 0 here, in which the order S is not one in which it could be executed: not found. */
-TEST(z6u, 3, (r[0] == 1 && r[1] == 3 && r[2] == 0), T(0, W(x, 1, SC); W(y, 1, REL);)
-     T(1, r[0] = ADD(y, 1, SC); r[1] = R(y, RLX);) T(2, W(y, 3, SC); r[2] = R(x, SC);))
+TEST(z6u, 3, (r[0] == 1 && r[1] == 3 && r[2] == 0),
+     T(0, W(x, 1, SC); W(y, 1, REL);) T(1, r[0] = ADD(y, 1, SC); r[1] = R(y, RLX);) T(2, W(y, 3, SC); r[2] = R(x, SC);))
 
 /* Plain data, handed over. */
-#define HAND(name, w, l)                                                                                               \
-	TEST(name, 2, 0, T(0, plain = 1; W(x, 1, w);) T(1, if (R(x, l)) r[0] = plain;))
+#define HAND(name, w, l) TEST(name, 2, 0, T(0, plain = 1; W(x, 1, w);) T(1, if (R(x, l)) r[0] = plain;))
 HAND(hand_ra, REL, ACQ)
 HAND(hand_rlx, RLX, ACQ)
 HAND(hand_noacq, REL, RLX)
 /* ... and back: a read is over before the next write. */
-#define BACK(name, w)                                                                                                  \
-	TEST(name, 2, 0, T(0, r[0] = plain; W(x, 1, w);) T(1, if (R(x, ACQ)) plain = 1;))
+#define BACK(name, w) TEST(name, 2, 0, T(0, r[0] = plain; W(x, 1, w);) T(1, if (R(x, ACQ)) plain = 1;))
 BACK(back_rel, REL)
 BACK(back_rlx, RLX)
 TEST(race_atomic, 2, 0, T(0, plain = 1;) T(1, r[0] = R(plain, RLX);))
@@ -168,20 +178,28 @@ static long futex(int *word, int op, int value)
 }
 
 /* A flag and a sleeper. The word says that somebody sleeps, and without a swap that may come too late. */
-TEST(sleep_good, 2, 0, T(0, if (SWAP(x, 1, REL) == 2) futex(&x, FUTEX_WAKE, 1);)
-     T(1, int e = 0; if (__atomic_compare_exchange_n(&x, &e, 2, 0, RLX, ACQ)) while (R(x, ACQ) == 2)
-		      futex(&x, FUTEX_WAIT_BITSET, 2);))
-TEST(sleep_bad, 2, 0, T(0, if (R(x, RLX) == 2) { W(x, 1, REL); futex(&x, FUTEX_WAKE, 1); } else W(x, 1, REL);)
-     T(1, int e = 0; if (__atomic_compare_exchange_n(&x, &e, 2, 0, RLX, ACQ)) while (R(x, ACQ) == 2)
-		      futex(&x, FUTEX_WAIT_BITSET, 2);))
+TEST(sleep_good, 2, 0,
+     T(0, if (SWAP(x, 1, REL) == 2) futex(&x, FUTEX_WAKE, 1);)
+	     T(1, int e = 0; if (__atomic_compare_exchange_n(&x, &e, 2, 0, RLX, ACQ)) while (R(x, ACQ) == 2)
+		       futex(&x, FUTEX_WAIT_BITSET, 2);))
+TEST(sleep_bad, 2, 0,
+     T(
+	     0,
+	     if (R(x, RLX) == 2) {
+		     W(x, 1, REL);
+		     futex(&x, FUTEX_WAKE, 1);
+	     } else W(x, 1, REL);)
+	     T(1, int e = 0; if (__atomic_compare_exchange_n(&x, &e, 2, 0, RLX, ACQ)) while (R(x, ACQ) == 2)
+		       futex(&x, FUTEX_WAIT_BITSET, 2);))
 /* Whoever says that there are sleepers, and who looks for some, need their barriers: the kernel has one. */
-TEST(sleep_flag, 2, 0, T(0, W(x, 1, RLX); FENCE(SC); if (R(y, RLX)) futex(&x, FUTEX_WAKE, 1);)
-     T(1, W(y, 1, RLX); while (!R(x, RLX)) futex(&x, FUTEX_WAIT_BITSET, 0);))
-TEST(sleep_noflag, 2, 0, T(0, W(x, 1, RLX); if (R(y, RLX)) futex(&x, FUTEX_WAKE, 1);)
-     T(1, W(y, 1, RLX); while (!R(x, RLX)) futex(&x, FUTEX_WAIT_BITSET, 0);))
+TEST(sleep_flag, 2, 0,
+     T(0, W(x, 1, RLX); FENCE(SC); if (R(y, RLX)) futex(&x, FUTEX_WAKE, 1);)
+	     T(1, W(y, 1, RLX); while (!R(x, RLX)) futex(&x, FUTEX_WAIT_BITSET, 0);))
+TEST(sleep_noflag, 2, 0,
+     T(0, W(x, 1, RLX); if (R(y, RLX)) futex(&x, FUTEX_WAKE, 1);)
+	     T(1, W(y, 1, RLX); while (!R(x, RLX)) futex(&x, FUTEX_WAIT_BITSET, 0);))
 
-#define FREE(name, o)                                                                                                  \
-	TEST(name, 2, 0, T(0, W(x, 1, RLX); W(y, 1, o);) T(1, if (R(y, ACQ)) mc_free(&x, sizeof(x));))
+#define FREE(name, o) TEST(name, 2, 0, T(0, W(x, 1, RLX); W(y, 1, o);) T(1, if (R(y, ACQ)) mc_free(&x, sizeof(x));))
 FREE(free_rel, REL)
 FREE(free_rlx, RLX)
 TEST(free_late, 2, 0, T(0, W(x, 1, RLX); W(y, 1, REL); r[0] = R(x, RLX);) T(1, if (R(y, ACQ)) mc_free(&x, sizeof(x));))
@@ -191,7 +209,10 @@ static const struct {
 	const struct mc_client *client;
 	uint32_t allowed; /* a bit for each outcome; 0: it has to fail */
 } tests[] = {
-#define IS(name, allowed) {#name, &name, allowed}
+#define IS(name, allowed)                                                                                              \
+	{                                                                                                              \
+#name, &name, allowed                                                                                  \
+	}
 #define ALL(n) ((1u << (n)) - 1)
 	IS(sb_rlx, ALL(4)),
 	IS(sb_ra, ALL(4)),
@@ -268,8 +289,8 @@ static int try(unsigned n, bool sc, bool quiet)
 		good = sc || (result.failure && strncmp(result.failure, "gave up", 7));
 	else
 		good = !result.failure && (sc ? !(seen & ~allowed) : seen == allowed);
-	fprintf(stderr, "%-4s %-14s %6lu states, outcomes %x of %x%s%s\n", good ? "ok" : "FAIL", tests[n].name, result.states,
-		seen, allowed, result.failure ? ": " : "", result.failure ? result.failure : "");
+	fprintf(stderr, "%-4s %-14s %6lu states, outcomes %x of %x%s%s\n", good ? "ok" : "FAIL", tests[n].name,
+		result.states, seen, allowed, result.failure ? ": " : "", result.failure ? result.failure : "");
 	return !good;
 }
 
@@ -278,7 +299,8 @@ int main(int argc, char **argv)
 	unsigned failed = 0;
 
 	if (argc > 1 && (argv[1][0] == '-' || argc > 2)) {
-		fputs("usage: litmus [TEST]\nTries the checker on programs of which it is known what they may do.\n", stderr);
+		fputs("usage: litmus [TEST]\nTries the checker on programs of which it is known what they may do.\n",
+		      stderr);
 		return !strcmp(argv[1], "--help") ? 0 : 2;
 	}
 	for (unsigned n = 0; n < sizeof(tests) / sizeof(tests[0]); n++)

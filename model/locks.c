@@ -27,7 +27,7 @@ static pthread_mutex_t mutex PK_ALIGNED(64);
 static int inside, users;
 static struct pk_record *record[MC_THREADS];
 static unsigned threads = 3, rooms[PK_SOCKETS_MAX];
-static const char *policy = "mcs", *topology = "2x4@thread", *kind = "lock";
+static const char *policy = "mcs", *topology = "2x4@thread", *kind = "lock", *places = "";
 
 /* ---- time, which stands still ---- */
 
@@ -61,6 +61,17 @@ bool pk_clock_passed(clockid_t clock, const struct timespec *abstime)
 
 /* ---- the threads ---- */
 
+/* A record for the thread, on the socket that `places` says: topologies with @thread go by its
+ * number. */
+static struct pk_record *record_for(unsigned t)
+{
+	struct pk_record *r = pk_record_take();
+
+	while (t < strlen(places) && r->index % pk_sockets != (unsigned)(places[t] - '0'))
+		r = pk_record_take();
+	return r;
+}
+
 static void setup(void)
 {
 	static const char *const fields[] = {"status", "busy", "next", "hint", "batch", "shuffler", "queue"};
@@ -88,13 +99,14 @@ static void setup(void)
 	for (unsigned s = 0; s < pk_contexts_known() / (PK_BAYS * PK_BAY_CONTEXTS); s++)
 		pk_bay_leave(pk_bay_enter(PK_SOCKETS_MAX + s, m), m);
 	for (unsigned t = 0; t < threads; t++) {
-		record[t] = pk_record_take();
+		record[t] = record_for(t);
 		record[t]->incarnation = pk_incarnation();
 		mc_ignore(record[t]->stat, sizeof(record[t]->stat));
 		mc_name(record[t], sizeof(*record[t]), "record %u", t);
 		for (unsigned n = 0; n < PK_RECORD_NODES; n++)
 			for (unsigned f = 0; f < sizeof(offsets) / sizeof(offsets[0]); f++)
-				mc_name((char *)&record[t]->node[n] + offsets[f], 4, "node %u.%u's %s", t, n, fields[f]);
+				mc_name((char *)&record[t]->node[n] + offsets[f], 4, "node %u.%u's %s", t, n,
+					fields[f]);
 	}
 	mc_name(m, sizeof(*m), "mutex");
 	mc_name(&m->lock, 4, "the word");
@@ -245,14 +257,15 @@ static void final(void)
 static const struct {
 	const char *name;
 	void (*body)(unsigned t);
-} kinds[] = {{"lock", lock_body}, {"held", held_body}, {"twice", twice_body}, {"timed", timed_body}, {"glibc", glibc_body}};
+} kinds[] = {
+	{"lock", lock_body}, {"held", held_body}, {"twice", twice_body}, {"timed", timed_body}, {"glibc", glibc_body}};
 
 static const struct option options[] = {
-	{"policy", 1, NULL, 'p'},   {"client", 1, NULL, 'c'},  {"threads", 1, NULL, 'n'}, {"topology", 1, NULL, 't'},
-	{"spin", 1, NULL, 's'},	    {"batch", 1, NULL, 'b'},   {"patience", 1, NULL, 'i'}, {"parking", 1, NULL, 'k'},
-	{"spurious", 1, NULL, 'u'}, {"states", 1, NULL, 'm'},  {"sc", 0, NULL, 'S'},	   {"append", 0, NULL, 'A'},
-	{"weaken", 1, NULL, 'w'},   {"sites", 0, NULL, 'l'},   {"reached", 0, NULL, 'r'}, {"help", 0, NULL, 'h'},
-	{NULL, 0, NULL, 0}};
+	{"policy", 1, NULL, 'p'},   {"client", 1, NULL, 'c'}, {"threads", 1, NULL, 'n'},  {"topology", 1, NULL, 't'},
+	{"spin", 1, NULL, 's'},	    {"batch", 1, NULL, 'b'},  {"patience", 1, NULL, 'i'}, {"parking", 1, NULL, 'k'},
+	{"spurious", 1, NULL, 'u'}, {"states", 1, NULL, 'm'}, {"sc", 0, NULL, 'S'},	  {"append", 0, NULL, 'A'},
+	{"places", 1, NULL, 'P'},   {"weaken", 1, NULL, 'w'}, {"sites", 0, NULL, 'l'},	  {"reached", 0, NULL, 'r'},
+	{"help", 0, NULL, 'h'},	    {NULL, 0, NULL, 0}};
 
 static const char usage[] =
 	"usage: locks [OPTION]...\n"
@@ -261,6 +274,7 @@ static const char usage[] =
 	"  --client NAME     lock, held, twice, timed, glibc (lock)\n"
 	"  --threads N       (3)\n"
 	"  --topology TEXT   as PARKADE_TOPOLOGY (2x4@thread); --parking, --spin (0), --batch (1), --patience (2000)\n"
+	"  --places DIGITS   the socket of each thread, as in 011\n"
 	"  --spurious N      how often a thread's sleep may end for no reason (0)\n"
 	"  --states N        give up after so many (20000000)\n"
 	"  --sc              sequential consistency; --append: stores take effect in order\n"
@@ -327,6 +341,9 @@ int main(int argc, char **argv)
 		case 'A':
 			how.append = true;
 			break;
+		case 'P':
+			places = optarg;
+			break;
 		case 'w':
 			mc_weaken(strtoul(optarg, NULL, 16), atoi(strchr(optarg, ':') ? strchr(optarg, ':') + 1 : "0"));
 			break;
@@ -351,6 +368,10 @@ int main(int argc, char **argv)
 		fputs(usage, stderr);
 		return 2;
 	}
+	if (strspn(places, "0123") != strlen(places)) {
+		fputs("locks: --places takes a digit for each thread\n", stderr);
+		return 2;
+	}
 	pk_config_batch_given = true;
 	client.threads = threads;
 	__libc_single_threaded = 0;
@@ -359,8 +380,8 @@ int main(int argc, char **argv)
 		mc_print_sites();
 	if (reached)
 		mc_print_reached();
-	printf("%s %lu states %lu steps %lu ends depth %u shared %u%s%s\n", result.failure ? "FAIL" : "ok", result.states,
-	       result.steps, result.ends, result.depth, result.shared, result.failure ? ": " : "",
+	printf("%s %lu states %lu steps %lu ends depth %u shared %u%s%s\n", result.failure ? "FAIL" : "ok",
+	       result.states, result.steps, result.ends, result.depth, result.shared, result.failure ? ": " : "",
 	       result.failure ? result.failure : "");
 	return result.failure ? 1 : 0;
 }

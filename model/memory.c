@@ -21,6 +21,7 @@
  * of which is known to have happened before the other. */
 #include "model/world.h"
 
+#include <stdio.h>
 #include <string.h>
 
 struct mc_world mc_world;
@@ -403,8 +404,8 @@ void mc_memory_fence(unsigned t)
 		join(&s->acquired, &s->now);
 }
 
-static const char *const kinds[HN_KINDS] = {"read", "write", "load", "store", "xchg", "add", "sub",
-					    "and",  "or",    "xor",  "cas",   "fence"};
+static const char *const kinds[HN_KINDS] = {"read", "write", "load", "store", "xchg", "add",
+					    "sub",  "and",   "or",   "xor",   "cas",  "fence"};
 static const char *const orders[] = {"relaxed", "consume", "acquire", "release", "acq_rel", "seq_cst"};
 
 uint64_t mc_memory_go(unsigned t, unsigned way)
@@ -426,10 +427,11 @@ uint64_t mc_memory_go(unsigned t, unsigned way)
 	seen = mc_world.history[v].store[i];
 	fails = a.kind == HN_CAS && seen.value != masked(&a, a.seen);
 	check_place(t, mc_place_at(a.p), true, !writes_only(&a), !reads_only(&a) && !fails);
-	if (i != mc_world.history[v].n - 1)
-		__builtin_sprintf(stale, writes_only(&a) ? " (before %lx)" : " (though %lx has been written)",
-				  (long)mc_world.history[v].store[mc_world.history[v].n - 1].value);
-	mc_name_of(a.p, text);
+	if (mc_telling && i != mc_world.history[v].n - 1)
+		snprintf(stale, sizeof(stale), writes_only(&a) ? " (before %lx)" : " (though %lx has been written)",
+			 (long)mc_world.history[v].store[mc_world.history[v].n - 1].value);
+	if (mc_telling)
+		mc_name_of(a.p, text);
 	if (reads_only(&a) || fails)
 		mc_tell(t, a.from, "%s %s %s: %lx%s", fails ? "failing cas" : "load",
 			orders[fails ? a.failure : a.order], text, (long)seen.value, stale);
@@ -534,8 +536,13 @@ static void renumber(unsigned u)
 
 static uint64_t hash_view(uint64_t hash, const struct mc_view *view)
 {
-	for (unsigned v = 0; v < mc_shared; v++)
-		hash = mc_mix(hash, view->at[v]);
+	uint64_t eight;
+
+	/* Behind those in use they are 0. */
+	for (unsigned v = 0; v < mc_shared; v += sizeof(eight)) {
+		memcpy(&eight, &view->at[v], sizeof(eight));
+		hash = mc_mix(hash, eight);
+	}
 	for (unsigned u = 0; u < mc_client->threads; u++)
 		hash = mc_mix(hash, number[u][view->clock[u]]);
 	return hash;
