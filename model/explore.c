@@ -17,7 +17,7 @@
 enum {
 	STACK = 1 << 15,
 	DEPTH = 20000,
-	PATIENCE = 1000000, /* accesses that concern nobody else, in a row */
+	PATIENCE = 100000, /* accesses that concern nobody else, in a row */
 	RANDOM_RUNS = 60,
 	WEAKENED = 512,
 	SITES = 4096,
@@ -39,11 +39,10 @@ static struct {
 	size_t size;
 } local;
 
-struct step {
+static struct step {
 	uint8_t thread;
 	uint16_t way;
-};
-static struct step path[DEPTH];
+} path[DEPTH];
 static unsigned depth;
 
 /* ---- what there is to be told ---- */
@@ -261,6 +260,20 @@ static void plain(const struct hn_access *a)
 	}
 }
 
+/* The thread goes round without an access that is known to concern others: maybe it waits for
+ * this one to, and they have not come by yet. */
+static void give_up_on(const struct hn_access *a)
+{
+	struct mc_place *place = mc_place_at(a->p);
+
+	if (place && !(place->written && place->by == UINT8_MAX)) {
+		place->written = true;
+		place->by = UINT8_MAX;
+		mc_surprised = true;
+	}
+	mc_fail("thread %d goes on for ever", mc_current);
+}
+
 uint64_t hn_access(const struct hn_access *access)
 {
 	struct hn_access a = *access;
@@ -270,7 +283,7 @@ uint64_t hn_access(const struct hn_access *access)
 	if (mc_current < 0)
 		return is_plain ? 0 : hn_perform(&a);
 	if (!--patience)
-		mc_fail("thread %d goes on for ever", mc_current);
+		give_up_on(&a);
 	mc_memory_settle();
 	if (a.kind == HN_FENCE) {
 		note_site(&a);
@@ -427,35 +440,137 @@ static uint64_t hash_state(void)
 	return hash ? hash : 1;
 }
 
-static uint64_t *seen;
+/* The states that have been seen, by number: how the first way to each ends, and where each
+ * step has led. */
+static struct slot {
+	uint64_t hash;
+	uint32_t number;
+} * seen;
 static size_t seen_size, seen_n;
 
-static bool insert(uint64_t hash)
+static struct origin {
+	uint32_t from;
+	struct step step;
+	bool ends; /* everything can come to an end from here */
+} * origins;
+static struct edge {
+	uint32_t from, to;
+} * edges;
+static size_t origins_size, edges_n, edges_size;
+
+static void *resized(void *p, size_t n, size_t each)
 {
-	size_t n;
-
-	if (2 * seen_n >= seen_size) {
-		uint64_t *old = seen;
-		size_t old_size = seen_size;
-
-		seen_size = seen_size ? 2 * seen_size : 1 << 16;
-		seen = calloc(seen_size, sizeof(*seen));
-		if (!seen) {
-			fputs("model: out of memory\n", stderr);
-			exit(2);
-		}
-		seen_n = 0;
-		for (size_t i = 0; i < old_size; i++)
-			if (old[i])
-				insert(old[i]);
-		free(old);
+	p = realloc(p, n * each);
+	if (!p) {
+		fputs("model: out of memory\n", stderr);
+		exit(2);
 	}
-	for (n = hash & (seen_size - 1); seen[n]; n = (n + 1) & (seen_size - 1))
-		if (seen[n] == hash)
-			return false;
-	seen[n] = hash;
-	seen_n++;
-	return true;
+	return p;
+}
+
+static struct slot *slot_of(uint64_t hash)
+{
+	size_t n = hash & (seen_size - 1);
+
+	while (seen[n].hash && seen[n].hash != hash)
+		n = (n + 1) & (seen_size - 1);
+	return &seen[n];
+}
+
+static void forget(void)
+{
+	memset(seen, 0, seen_size * sizeof(*seen));
+	seen_n = edges_n = 0;
+}
+
+static void grow(void)
+{
+	struct slot *old = seen;
+	size_t old_size = seen_size;
+
+	seen_size = seen_size ? 2 * seen_size : 1 << 16;
+	seen = resized(NULL, seen_size, sizeof(*seen));
+	memset(seen, 0, seen_size * sizeof(*seen));
+	for (size_t i = 0; i < old_size; i++)
+		if (old[i].hash)
+			*slot_of(old[i].hash) = old[i];
+	free(old);
+}
+
+/* The present state has come from that one by that step. True if it is a new one. */
+static bool insert(uint32_t from, struct step step, uint32_t *number)
+{
+	struct slot *slot;
+	bool is_new;
+
+	if (2 * seen_n >= seen_size)
+		grow();
+	slot = slot_of(hash_state());
+	is_new = !slot->hash;
+	if (is_new) {
+		if (seen_n == origins_size) {
+			origins_size = origins_size ? 2 * origins_size : 1 << 16;
+			origins = resized(origins, origins_size, sizeof(*origins));
+		}
+		origins[seen_n] = (struct origin){from, step, false};
+		*slot = (struct slot){hash_state(), (uint32_t)seen_n++};
+	}
+	if (edges_n == edges_size) {
+		edges_size = edges_size ? 2 * edges_size : 1 << 16;
+		edges = resized(edges, edges_size, sizeof(*edges));
+	}
+	*number = slot->number;
+	edges[edges_n++] = (struct edge){from, *number};
+	return is_new;
+}
+
+/* A state from which nothing ends any more, or -1. */
+static long stuck(void)
+{
+	uint32_t *first = resized(NULL, seen_n + 2, sizeof(*first)),
+		 *by_target = resized(NULL, edges_n, sizeof(*first));
+	uint32_t *todo = resized(NULL, seen_n, sizeof(*first));
+	size_t n = 0;
+	long found = -1;
+
+	memset(first, 0, (seen_n + 2) * sizeof(*first));
+	for (size_t e = 0; e < edges_n; e++)
+		first[edges[e].to + 2]++;
+	for (size_t i = 2; i < seen_n + 2; i++)
+		first[i] += first[i - 1];
+	for (size_t e = 0; e < edges_n; e++)
+		by_target[first[edges[e].to + 1]++] = edges[e].from;
+	for (uint32_t i = 0; i < seen_n; i++)
+		if (origins[i].ends)
+			todo[n++] = i;
+	while (n) {
+		uint32_t to = todo[--n];
+
+		for (uint32_t e = first[to]; e < first[to + 1]; e++)
+			if (!origins[by_target[e]].ends) {
+				origins[by_target[e]].ends = true;
+				todo[n++] = by_target[e];
+			}
+	}
+	for (uint32_t i = 0; i < seen_n && found < 0; i++)
+		if (!origins[i].ends)
+			found = i;
+	free(first);
+	free(by_target);
+	free(todo);
+	return found;
+}
+
+/* The way to a state. */
+static void trace_back(uint32_t number)
+{
+	unsigned n = 0;
+
+	for (uint32_t i = number; i && n < DEPTH; i = origins[i].from)
+		n++;
+	depth = n;
+	for (uint32_t i = number; i && n; i = origins[i].from)
+		path[--n] = origins[i].step;
 }
 
 /* ---- steps ---- */
@@ -595,6 +710,7 @@ static bool roam(struct mc_result *result)
 
 struct frame {
 	struct copy *copy;
+	uint32_t number;
 	unsigned thread, way;
 };
 
@@ -602,14 +718,16 @@ static void search(struct mc_result *result)
 {
 	static struct frame stack[DEPTH];
 	unsigned n = 0;
+	uint32_t number;
 	bool there = true; /* the topmost state is the present one */
 
 	start();
-	insert(hash_state());
-	stack[n++] = (struct frame){save(), 0, 0};
+	insert(0, (struct step){0, 0}, &number);
+	stack[n++] = (struct frame){save(), number, 0, 0};
 	while (n && !mc_surprised && !failure[0] && result->states < mc_options->states) {
 		struct frame *f = &stack[n - 1];
 		bool any = f->thread || f->way;
+		struct step step;
 
 		if (!there)
 			restore(f->copy);
@@ -620,22 +738,29 @@ static void search(struct mc_result *result)
 			f->way = 0;
 		}
 		if (f->thread == mc_client->threads) {
-			if (!any) /* nothing at all could be done here */
+			if (!any) { /* nothing at all could be done here */
+				origins[f->number].ends = true;
 				finish(result);
+			}
 			free(f->copy);
 			n--;
 			continue;
 		}
+		step = (struct step){(uint8_t)f->thread, (uint16_t)f->way};
 		go(f->thread, f->way);
 		stepped(result, f->thread, f->way++);
-		if (!failure[0] && insert(hash_state())) {
+		if (!failure[0] && insert(f->number, step, &number)) {
 			result->states++;
-			stack[n++] = (struct frame){save(), 0, 0};
+			stack[n++] = (struct frame){save(), number, 0, 0};
 			there = true;
 		}
 	}
 	if (n && !failure[0] && !mc_surprised)
 		mc_fail("gave up after %lu states", result->states);
+	if (!failure[0] && !mc_surprised && stuck() >= 0) {
+		trace_back((uint32_t)stuck());
+		mc_fail("from here on threads go round for ever: nothing that can happen ends it");
+	}
 	while (n)
 		free(stack[--n].copy);
 }
@@ -675,8 +800,7 @@ void mc_explore(const struct mc_client *client, const struct mc_options *options
 		for (unsigned n = 0; n < RANDOM_RUNS && roam(result); n++)
 			;
 		if (!failure[0] && !mc_surprised) {
-			memset(seen, 0, seen_size * sizeof(*seen));
-			seen_n = 0;
+			forget();
 			memset(result, 0, sizeof(*result));
 			result->states = 1;
 			search(result);

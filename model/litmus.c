@@ -199,6 +199,10 @@ TEST(sleep_noflag, 2, 0,
      T(0, W(x, 1, RLX); if (R(y, RLX)) futex(&x, FUTEX_WAKE, 1);)
 	     T(1, W(y, 1, RLX); while (!R(x, RLX)) futex(&x, FUTEX_WAIT_BITSET, 0);))
 
+/* Nobody sleeps, and yet nobody gets on. */
+TEST(round, 2, 0, T(0, while (!R(x, RLX));) T(1, if (R(y, RLX)) W(x, 1, RLX);))
+TEST(round_good, 2, 0, T(0, while (!R(x, RLX));) T(1, W(x, 1, RLX);))
+
 #define FREE(name, o) TEST(name, 2, 0, T(0, W(x, 1, RLX); W(y, 1, o);) T(1, if (R(y, ACQ)) mc_free(&x, sizeof(x));))
 FREE(free_rel, REL)
 FREE(free_rlx, RLX)
@@ -269,6 +273,8 @@ static const struct {
 	IS(sleep_bad, 0),
 	IS(sleep_flag, 1),
 	IS(sleep_noflag, 0),
+	IS(round, 0),
+	IS(round_good, 1),
 	IS(free_rel, 1),
 	IS(free_rlx, 0),
 	IS(free_late, 0),
