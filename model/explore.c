@@ -17,6 +17,7 @@
 enum {
 	STACK = 1 << 15,
 	DEPTH = 20000,
+	ROAM = 5000, /* the longest execution at random */
 	PATIENCE = 100000, /* accesses that concern nobody else, in a row */
 	RANDOM_RUNS = 60,
 	WEAKENED = 512,
@@ -680,7 +681,7 @@ static bool roam(struct mc_result *result)
 	static uint64_t dice = 88172645463325252;
 
 	start();
-	while (!failure[0]) {
+	while (!failure[0] && depth < ROAM) { /* one that is longer just goes round for a while */
 		unsigned n = 0, pick;
 
 		for (unsigned t = 0; t < mc_client->threads; t++)
@@ -702,7 +703,8 @@ static bool roam(struct mc_result *result)
 			pick -= here;
 		}
 	}
-	finish(result);
+	if (depth < ROAM)
+		finish(result);
 	if (mc_surprised)
 		failure[0] = 0;
 	return !failure[0];
