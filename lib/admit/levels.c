@@ -122,6 +122,12 @@ static void set_state(struct pk_waiter *w, enum pk_state state)
 		;
 }
 
+/* relaxed: each user of the bay writes it, the caller before. */
+static struct pk_queue *root_of(const struct cohort *co)
+{
+	return pk_load_relaxed(&co->root);
+}
+
 /* The cohort may keep the lock above for another hand-over. */
 static bool may_keep(const struct pk_composed *c, struct cohort *co, unsigned level)
 {
@@ -146,14 +152,14 @@ static void release(const struct pk_composed *c, unsigned level, struct pk_waite
 		struct cohort *co;
 	} below[PK_COHORTS];
 	unsigned first = level;
-	struct pk_queue *root = co ? co->root : node->queue;
+	struct pk_queue *root = co ? root_of(co) : node->queue;
 
 	for (;;) {
 		if (level == c->root) {
 			c->lock[level]->leave(root, node, held);
 			break;
 		}
-		if (whole && pk_bay_users(bay_of(co), co->root) > 1 && may_keep(c, co, level)) {
+		if (whole && pk_bay_users(bay_of(co), root_of(co)) > 1 && may_keep(c, co, level)) {
 			co->turn++; /* by pass() the next head sees it */
 			if (c->lock[level]->pass(&co->low, node, held)) {
 				leave_bay(co);
@@ -351,7 +357,7 @@ static void give_up(struct pk_queue *low, struct pk_waiter *w)
 	above = co->above;
 	if (!node) /* it was about to look for one */
 		above = NULL;
-	else if (!c->lock[level]->flee(above ? &above->low : co->root, node))
+	else if (!c->lock[level]->flee(above ? &above->low : root_of(co), node))
 		release(c, level, node, above, NULL, true);
 	else if (above)
 		leave_bay(above);
@@ -365,7 +371,7 @@ static void give_up(struct pk_queue *low, struct pk_waiter *w)
 
 static struct pk_queue *root(struct pk_waiter *w)
 {
-	return pk_composed_of(w->policy)->root ? place_of(w)->root : w->queue;
+	return pk_composed_of(w->policy)->root ? root_of(place_of(w)) : w->queue;
 }
 
 #define PK_COMPOSED_OPS(name, abortable)                                                                               \

@@ -193,7 +193,8 @@ PK_INLINE enum pk_entered pk_list_wait(struct pk_queue *q, struct pk_waiter *w, 
 PK_INLINE void pk_list_inherit(struct pk_waiter *n, const struct pk_waiter *w)
 {
 	n->aside = w->aside;
-	n->batch = w->aside ? w->batch : n->batch;
+	if (w->aside) /* or else the batch is n's own, which may be looking at it */
+		n->batch = w->batch;
 }
 
 PK_INLINE enum pk_entered pk_list_enter(struct pk_queue *q, struct pk_waiter *w, const struct pk_deadline *deadline,

@@ -1,0 +1,387 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* SPDX-FileCopyrightText: 2026 The parkade authors */
+/* Mutexes of every policy, under the checker: pthread_mutex_lock as the library has it, down
+ * to the futex call, and unlock.
+ *
+ * Threads take a mutex, count with it what no atomic access guards, and let it go; who is the
+ * last one to have had it frees its memory. At the end it is free, nobody is in a queue, no
+ * node is in use, nobody counts as a spinner. */
+#include <getopt.h>
+#include <linux/futex.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+
+#include "admit/aux.h"
+#include "model/model.h"
+#include "pthread/lot.h"
+#include "pthread/mutex.h"
+#include "pthread/turn.h"
+#include "rt/config.h"
+#include "rt/spin.h"
+#include "rt/storey.h"
+#include "rt/topology.h"
+
+static pthread_mutex_t mutex PK_ALIGNED(64);
+static int inside, users;
+static struct pk_record *record[MC_THREADS];
+static unsigned threads = 3, rooms[PK_SOCKETS_MAX];
+static const char *policy = "mcs", *topology = "2x4@thread", *kind = "lock", *places = "";
+
+/* ---- time, which stands still ---- */
+
+uint64_t pk_clock_ns(void)
+{
+	return UINT64_C(1000000000);
+}
+
+uint64_t pk_clock_us(void)
+{
+	return pk_clock_ns() / 1000;
+}
+
+uint64_t pk_clock_left_us(clockid_t clock, const struct timespec *abstime)
+{
+	(void)clock;
+	return abstime->tv_sec == MC_SOON;
+}
+
+struct timespec pk_clock_after(uint64_t us)
+{
+	return (struct timespec){1 + (time_t)(us / 1000000), 0};
+}
+
+bool pk_clock_passed(clockid_t clock, const struct timespec *abstime)
+{
+	(void)clock;
+	(void)abstime;
+	return false;
+}
+
+/* ---- the threads ---- */
+
+/* A record for the thread, on the socket that `places` says: topologies with @thread go by its
+ * number. */
+static struct pk_record *record_for(unsigned t)
+{
+	struct pk_record *r = pk_record_take();
+
+	while (t < strlen(places) && r->index % pk_sockets != (unsigned)(places[t] - '0'))
+		r = pk_record_take();
+	return r;
+}
+
+static void setup(void)
+{
+	static const char *const fields[] = {"status", "busy", "next", "hint", "batch", "shuffler", "queue"};
+	static const size_t offsets[] = {offsetof(struct pk_waiter, status), offsetof(struct pk_waiter, busy),
+					 offsetof(struct pk_waiter, next),   offsetof(struct pk_waiter, hint),
+					 offsetof(struct pk_waiter, batch),  offsetof(struct pk_waiter, shuffler),
+					 offsetof(struct pk_waiter, queue)};
+	struct pk_mutex *m = pk_mutex_of(&mutex);
+
+	pk_config.policy = policy;
+	pk_config.levels = "";
+	pk_topology_read("", topology);
+	if (pk_policy_has_levels(policy))
+		pk_levels_read("", "");
+	pk_spin_setup();
+	pk_incarnation_setup();
+	pk_incarnation_next();
+	pk_thread_setup(pk_turn_gone);
+	pk_policy_select(policy);
+	mc_thread_local(&pk_self, sizeof(pk_self));
+	for (unsigned s = 0; s < pk_sockets; s++) {
+		pk_bay_leave(pk_bay_enter(s, m), m);
+		rooms[s] = pk_spin_rooms(s);
+	}
+	for (unsigned s = 0; s < pk_contexts_known() / (PK_BAYS * PK_BAY_CONTEXTS); s++)
+		pk_bay_leave(pk_bay_enter(PK_SOCKETS_MAX + s, m), m);
+	for (unsigned t = 0; t < threads; t++) {
+		record[t] = record_for(t);
+		record[t]->incarnation = pk_incarnation();
+		mc_ignore(record[t]->stat, sizeof(record[t]->stat));
+		mc_name(record[t], sizeof(*record[t]), "record %u", t);
+		for (unsigned n = 0; n < PK_RECORD_NODES; n++)
+			for (unsigned f = 0; f < sizeof(offsets) / sizeof(offsets[0]); f++)
+				mc_name((char *)&record[t]->node[n] + offsets[f], 4, "node %u.%u's %s", t, n,
+					fields[f]);
+	}
+	mc_name(m, sizeof(*m), "mutex");
+	mc_name(&m->lock, 4, "the word");
+	mc_name(&m->kind, 8, "the flags");
+	mc_name(&m->queue.tail, 8, "tail");
+	mc_name(&m->queue.aux, 8, "aux");
+	mc_name(&inside, sizeof(inside), "what the mutex guards");
+	users = (int)threads;
+	if (!strcmp(kind, "held"))
+		m->lock = 1;
+}
+
+static void start(unsigned t)
+{
+	pk_self.tid = 100 + (int)t;
+	pk_self.record = record[t];
+}
+
+/* With the mutex held. */
+static void work(void)
+{
+	if (inside++)
+		mc_fail("two threads have the mutex");
+	inside--;
+}
+
+static void let_go(void)
+{
+	bool last = --users == 0;
+
+	if (pk_mutex_unlock(&mutex))
+		mc_fail("unlock fails");
+	if (last)
+		mc_free(&mutex, sizeof(mutex));
+}
+
+static void lock_body(unsigned t)
+{
+	start(t);
+	if (pk_mutex_lock(&mutex))
+		mc_fail("lock fails");
+	work();
+	let_go();
+}
+
+/* Thread 0 has the mutex to begin with, and only lets it go. */
+static void held_body(unsigned t)
+{
+	start(t);
+	if (t > 0 && pk_mutex_lock(&mutex))
+		mc_fail("lock fails");
+	work();
+	let_go();
+}
+
+static void twice_body(unsigned t)
+{
+	start(t);
+	for (int n = 0; n < 2; n++) {
+		if (pk_mutex_lock(&mutex))
+			mc_fail("lock fails");
+		work();
+		if (n)
+			let_go();
+		else
+			pk_mutex_unlock(&mutex);
+	}
+}
+
+/* Thread 1 has a deadline, which may pass. */
+static void timed_body(unsigned t)
+{
+	const struct timespec soon = {MC_SOON, 0};
+
+	if (t != 1) {
+		lock_body(t);
+		return;
+	}
+	start(t);
+	if (pk_mutex_clocklock(&mutex, CLOCK_MONOTONIC, &soon)) {
+		mc_reached("a deadline passes");
+		pk_mutex_lock(&mutex); /* the same thread, maybe with its first node in the queue still */
+	}
+	work();
+	let_go();
+}
+
+static long futex(int *word, int op, int value)
+{
+	return pk_arch_syscall(SYS_futex, (long)word, op | FUTEX_PRIVATE_FLAG, value, 0, 0, FUTEX_BITSET_MATCH_ANY);
+}
+
+/* Thread 0 is one of glibc's: it knows the word, and no queue. */
+static void glibc_body(unsigned t)
+{
+	int *word = &pk_mutex_of(&mutex)->lock, seen = 0;
+	bool last;
+
+	if (t > 0) {
+		lock_body(t);
+		return;
+	}
+	if (!pk_cas_acquire(word, &seen, 1))
+		while (pk_xchg_acquire(word, 2) != 0)
+			futex(word, FUTEX_WAIT_BITSET, 2);
+	work();
+	last = --users == 0;
+	if (pk_xchg_release(word, 0) > 1)
+		futex(word, FUTEX_WAKE, 1);
+	if (last)
+		mc_free(&mutex, sizeof(mutex));
+}
+
+static void final(void)
+{
+	static const char *const names[] = {
+#define PK_STAT(name, doc) #name,
+#include "rt/stat.def"
+#undef PK_STAT
+	};
+	struct pk_mutex *m = pk_mutex_of(&mutex);
+
+	for (int s = 0; s < PK_STATS; s++)
+		if (pk_stat_sum(s))
+			mc_reached(names[s]);
+	if (m->lock)
+		mc_fail("the word is %d at the end", m->lock);
+	if (pk_queue_busy(&m->queue))
+		mc_fail("somebody is in the queue at the end: %lx, %lx", (long)m->queue.tail, (long)m->queue.aux);
+	if (m->kind & (PK_FLAG_QUEUE | PK_FLAG_SPINNER))
+		mc_fail("a flag is left: %lx", (long)m->kind);
+	for (unsigned t = 0; t < threads; t++)
+		if (pk_waiters_idle(record[t]) != PK_RECORD_NODES)
+			mc_fail("thread %u has a node in use at the end", t);
+	for (unsigned n = 0; n < pk_contexts_known(); n++)
+		if (pk_context_nth(n) && (pk_context_nth(n)->busy || pk_context_nth(n)->record))
+			mc_fail("a context is in use at the end");
+	for (unsigned s = 0; s < pk_sockets; s++) {
+		if (pk_spin_rooms(s) != rooms[s])
+			mc_fail("somebody counts as a spinner at the end");
+		if (pk_bay_next(s, m, NULL) || pk_bay_next(s, &m->queue, NULL) || pk_bay_next(s, &m->queue.aux, NULL))
+			mc_fail("a bay is in use at the end");
+	}
+}
+
+/* ---- the program ---- */
+
+static const struct {
+	const char *name;
+	void (*body)(unsigned t);
+} kinds[] = {
+	{"lock", lock_body}, {"held", held_body}, {"twice", twice_body}, {"timed", timed_body}, {"glibc", glibc_body}};
+
+static const struct option options[] = {
+	{"policy", 1, NULL, 'p'},   {"client", 1, NULL, 'c'}, {"threads", 1, NULL, 'n'},  {"topology", 1, NULL, 't'},
+	{"spin", 1, NULL, 's'},	    {"batch", 1, NULL, 'b'},  {"patience", 1, NULL, 'i'}, {"parking", 1, NULL, 'k'},
+	{"spurious", 1, NULL, 'u'}, {"states", 1, NULL, 'm'}, {"sc", 0, NULL, 'S'},	  {"append", 0, NULL, 'A'},
+	{"places", 1, NULL, 'P'},   {"weaken", 1, NULL, 'w'}, {"sites", 0, NULL, 'l'},	  {"reached", 0, NULL, 'r'},
+	{"help", 0, NULL, 'h'},	    {NULL, 0, NULL, 0}};
+
+static const char usage[] =
+	"usage: locks [OPTION]...\n"
+	"Explores all executions of a few threads that use one mutex; says which one fails.\n"
+	"  --policy NAME     as PARKADE_POLICY (mcs)\n"
+	"  --client NAME     lock, held, twice, timed, glibc (lock)\n"
+	"  --threads N       (3)\n"
+	"  --topology TEXT   as PARKADE_TOPOLOGY (2x4@thread); --parking, --spin (0), --batch (1), --patience (2000)\n"
+	"  --places DIGITS   the socket of each thread, as in 011\n"
+	"  --spurious N      how often a thread's sleep may end for no reason (0)\n"
+	"  --states N        give up after so many (20000000)\n"
+	"  --sc              sequential consistency; --append: stores take effect in order\n"
+	"  --weaken A:ORDER  the access at this address gets that order, a number; may be repeated\n"
+	"  --sites           print the ordered accesses that were made, --reached: the counters that counted\n";
+
+static unsigned number(const char *text)
+{
+	char *end;
+	unsigned long n = strtoul(text, &end, 10);
+
+	if (!*text || *end || n > UINT32_MAX) {
+		fprintf(stderr, "locks: '%s' is not a number\n", text);
+		exit(2);
+	}
+	return (unsigned)n;
+}
+
+int main(int argc, char **argv)
+{
+	struct mc_options how = {.states = 20000000};
+	struct mc_client client = {0, setup, NULL, final};
+	struct mc_result result;
+	bool sites = false, reached = false;
+	int o;
+
+	pk_config.spin = 0;
+	pk_config.batch = 1;
+	while ((o = getopt_long(argc, argv, "", options, NULL)) != -1) {
+		switch (o) {
+		case 'p':
+			policy = optarg;
+			break;
+		case 'c':
+			kind = optarg;
+			break;
+		case 'n':
+			threads = number(optarg);
+			break;
+		case 't':
+			topology = optarg;
+			break;
+		case 's':
+			pk_config.spin = (int)number(optarg);
+			break;
+		case 'b':
+			pk_config.batch = (int)number(optarg);
+			break;
+		case 'i':
+			pk_config.patience = (int)number(optarg);
+			break;
+		case 'k':
+			pk_lot_open = !strcmp(optarg, "socket");
+			break;
+		case 'u':
+			how.spurious = number(optarg);
+			break;
+		case 'm':
+			how.states = number(optarg);
+			break;
+		case 'S':
+			how.sc = true;
+			break;
+		case 'A':
+			how.append = true;
+			break;
+		case 'P':
+			places = optarg;
+			break;
+		case 'w':
+			mc_weaken(strtoul(optarg, NULL, 16), atoi(strchr(optarg, ':') ? strchr(optarg, ':') + 1 : "0"));
+			break;
+		case 'l':
+			sites = true;
+			break;
+		case 'r':
+			reached = true;
+			break;
+		case 'h':
+			fputs(usage, stdout);
+			return 0;
+		default:
+			fputs(usage, stderr);
+			return 2;
+		}
+	}
+	for (unsigned n = 0; n < sizeof(kinds) / sizeof(kinds[0]); n++)
+		if (!strcmp(kinds[n].name, kind))
+			client.body = kinds[n].body;
+	if (!client.body || !threads || threads > MC_THREADS || optind < argc) {
+		fputs(usage, stderr);
+		return 2;
+	}
+	if (strspn(places, "0123") != strlen(places)) {
+		fputs("locks: --places takes a digit for each thread\n", stderr);
+		return 2;
+	}
+	pk_config_batch_given = true;
+	client.threads = threads;
+	__libc_single_threaded = 0;
+	mc_explore(&client, &how, &result);
+	if (sites)
+		mc_print_sites();
+	if (reached)
+		mc_print_reached();
+	printf("%s %lu states %lu steps %lu ends depth %u shared %u%s%s\n", result.failure ? "FAIL" : "ok",
+	       result.states, result.steps, result.ends, result.depth, result.shared, result.failure ? ": " : "",
+	       result.failure ? result.failure : "");
+	return result.failure ? 1 : 0;
+}

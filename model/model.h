@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* SPDX-FileCopyrightText: 2026 The parkade authors */
+/* A model checker for the library's unmodified sources: what a client of it says.
+ *
+ * A client is a small program of a few threads. Every execution of it is explored: each
+ * interleaving of the accesses that matter, and each value that a load may return by C11's
+ * memory model (RC11: no values out of thin air). What fails is a data race, an access to
+ * freed memory, threads that all sleep, and whatever the client itself calls a failure.
+ *
+ * The sources, and the client, are compiled with -fsanitize=thread, so that their accesses
+ * arrive here (harness/access.h); so everything that threads share lies in static memory or
+ * comes from mmap. setup() and final() run alone: before the threads, and after the last one
+ * has ended. */
+#ifndef MC_MODEL_H
+#define MC_MODEL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { MC_THREADS = 5 };
+
+struct mc_client {
+	unsigned threads;
+	void (*setup)(void);
+	void (*body)(unsigned thread);
+	void (*final)(void);
+};
+
+struct mc_options {
+	unsigned long states; /* give up after so many */
+	unsigned spurious;    /* how often each thread's sleep may end for no reason */
+	bool sc;	      /* sequential consistency instead: every load returns the newest value */
+	bool append;	      /* no store goes before one that has been made already */
+};
+
+struct mc_result {
+	const char *failure; /* or null: nothing failed, and everything was explored */
+	unsigned long states, steps, ends;
+	unsigned depth, shared; /* the longest execution; places that threads share */
+};
+
+/* What fails is told on standard output, step by step. It is the same each time. */
+void mc_explore(const struct mc_client *client, const struct mc_options *options, struct mc_result *result);
+
+/* In setup(): memory of which each thread has a copy; memory that says nothing about the
+ * state; a name for messages. */
+void mc_thread_local(void *p, size_t size);
+void mc_ignore(const void *p, size_t size);
+void mc_name(const volatile void *p, size_t size, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+/* In a thread. The memory is free: whoever uses it from now on, or has not been seen to have
+ * done with it, fails. */
+void mc_free(const void *p, size_t size);
+/* A deadline with these seconds may pass at any time; no other one ever passes. */
+enum { MC_SOON = 7777 };
+/* This is one of several ways to go on: a number below n. */
+unsigned mc_choose(unsigned n);
+
+/* Anywhere. */
+void mc_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* That point was reached, in some execution: for who wants to know which ones are. */
+void mc_reached(const char *what);
+/* The number of the thread; -1 in setup() and final(). */
+int mc_thread(void);
+
+/* Accesses made at `from` get this order: a mutant. */
+void mc_weaken(uintptr_t from, int order);
+/* Print each ordered access that was made: where, what, its order. */
+void mc_print_sites(void);
+void mc_print_reached(void);
+
+#endif
