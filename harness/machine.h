@@ -5,9 +5,13 @@
  * access.h these are all the seams: the sources are compiled as they are. */
 
 #define PK_ARCH_SYSCALL 1
+/* Of the machine that is there, as its own header has it: what is in glibc's objects. */
 #ifdef __x86_64__
 #define PK_ARCH_NODE_2_3_2 "GLIBC_2.3.2"
 #define PK_ARCH_SPIN_DOWN 1
+#endif
+#ifdef __aarch64__
+#define PK_ARCH_MUTEX_SIZE 48
 #endif
 
 /* One round of a spin loop of the calling thread. */
