@@ -2,7 +2,8 @@
 /* SPDX-FileCopyrightText: 2026 The parkade authors */
 /* What calls cost that nobody disturbs, in a process of one thread, or of several of which the others sleep.
  *
- * The rate is that of the median batch, so that a batch that was interrupted does not count. */
+ * The rate is that of the tenth percentile of batches: one that was interrupted does not count, nor do those while a
+ * neighbour had its share of the core. */
 #include "bench.h"
 
 #include <stdlib.h>
@@ -117,8 +118,9 @@ static uint64_t play(void)
 	pthread_mutex_unlock(&end);
 	bench_join(id, bench.threads - 1);
 	qsort(ns, (size_t)n, sizeof(*ns), bench_by_value);
-	bench_put("rate", 1e9 / ns[n / 2]);
-	bench_put("cpu_ns", ns[n / 2]); /* it does not sleep */
+	bench_put("rate", 1e9 / ns[n / 10]);
+	bench_put("cpu_ns", ns[n / 10]); /* it does not sleep */
+	bench_put("median_ns", ns[n / 2]);
 	bench_put("least_ns", ns[0]);
 	bench_put("batches", n);
 	return wrong;
