@@ -22,10 +22,12 @@
 #include "rt/spin.h"
 #include "rt/thread.h"
 #include "rt/topology.h"
+#include "rt/watch.h"
 
 static __attribute__((constructor)) void setup(void)
 {
 	int saved = errno;
+	bool stats;
 
 	pk_real();
 	pk_config_read(pk_real_file());
@@ -34,7 +36,8 @@ static __attribute__((constructor)) void setup(void)
 		pk_config_reject("levels", pk_config.levels, "not some of core,cache,node,package");
 		pk_config.levels = "";
 	}
-	if (pk_policy_has_levels(pk_config.policy))
+	stats = strcmp(pk_config.stats, "off") != 0;
+	if (stats || pk_policy_has_levels(pk_config.policy))
 		pk_levels_read("", pk_config.levels);
 	pk_spin_setup();
 	pk_incarnation_setup();
@@ -45,6 +48,8 @@ static __attribute__((constructor)) void setup(void)
 	pk_thread_setup(pk_cond_waiter_gone); /* from here on threads get records */
 	if (pk_policy_select(pk_config.policy) == PK_POLICY_glibc)
 		pk_thread_forward();
+	else if (stats)
+		pk_watch_setup(NULL, 0);
 	if (pk_config.verbose > 1)
 		pk_config_print();
 	errno = saved;
@@ -60,6 +65,8 @@ static __attribute__((destructor)) void summary(void)
 	char text[PK_STATS * 40];
 	size_t len = 0;
 
+	if (pk_watch)
+		pk_watch->report();
 	if (!pk_config.verbose)
 		return;
 	for (int i = 0; i < PK_STATS && len < sizeof(text); i++)

@@ -9,9 +9,9 @@ sets `error', too.
 
 import argparse
 
-from . import doctor, launch, paths, policies, system, topology, units
+from . import doctor, launch, paths, policies, stat, system, topology, units
 
-SUBCOMMANDS = (launch, policies, doctor, topology, units, system)
+SUBCOMMANDS = (launch, stat, policies, doctor, topology, units, system)
 
 
 def parser():
