@@ -15,7 +15,9 @@
 #include "pthread/cond.h"
 #include "pthread/lot.h"
 #include "pthread/readers.h"
+#include "pthread/steer.h"
 #include "rt/config.h"
+#include "rt/control.h"
 #include "rt/fork.h"
 #include "rt/real.h"
 #include "rt/report.h"
@@ -23,6 +25,20 @@
 #include "rt/thread.h"
 #include "rt/topology.h"
 #include "rt/watch.h"
+
+/* What is there for who asks for it. */
+static void look_and_steer(bool stats)
+{
+	enum { STATS_SIZE = 4 << 20 }; /* of address space */
+	void *memory = NULL;
+
+	if (pk_config.control) {
+		pk_control_setup(pk_steer);
+		memory = stats ? pk_control_memory(STATS_SIZE) : NULL;
+	}
+	if (stats)
+		pk_watch_setup(memory, memory ? STATS_SIZE : 0);
+}
 
 static __attribute__((constructor)) void setup(void)
 {
@@ -37,7 +53,7 @@ static __attribute__((constructor)) void setup(void)
 		pk_config.levels = "";
 	}
 	stats = strcmp(pk_config.stats, "off") != 0;
-	if (stats || pk_policy_has_levels(pk_config.policy))
+	if (stats || pk_config.control || pk_policy_has_levels(pk_config.policy))
 		pk_levels_read("", pk_config.levels);
 	pk_spin_setup();
 	pk_incarnation_setup();
@@ -48,8 +64,8 @@ static __attribute__((constructor)) void setup(void)
 	pk_thread_setup(pk_cond_waiter_gone); /* from here on threads get records */
 	if (pk_policy_select(pk_config.policy) == PK_POLICY_glibc)
 		pk_thread_forward();
-	else if (stats)
-		pk_watch_setup(NULL, 0);
+	else
+		look_and_steer(stats);
 	if (pk_config.verbose > 1)
 		pk_config_print();
 	errno = saved;

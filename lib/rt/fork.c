@@ -15,6 +15,7 @@
 #include <pthread.h>
 
 #include "rt/arena.h"
+#include "rt/control.h"
 #include "rt/spin.h"
 #include "rt/storey.h"
 #include "rt/thread.h"
@@ -48,6 +49,7 @@ static void child(void)
 		start_afresh(pk_self.record ? pk_self.record->index + 1 : 0);
 	pk_thread_fork_child();
 	pk_watch_fork_child();
+	pk_control_fork_child();
 }
 
 void pk_fork_setup(void)

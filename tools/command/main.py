@@ -9,9 +9,9 @@ sets `error', too.
 
 import argparse
 
-from . import doctor, launch, paths, policies, stat, system, topology, units
+from . import ctl, doctor, launch, paths, policies, stat, system, topology, units
 
-SUBCOMMANDS = (launch, stat, policies, doctor, topology, units, system)
+SUBCOMMANDS = (launch, stat, ctl, policies, doctor, topology, units, system)
 
 
 def parser():
