@@ -7,15 +7,23 @@
 
 #include <stdint.h>
 
+/* A program that may run without the library defines PARKADE_OPTIONAL before it includes
+ * this, and finds that a function is null where the library is not there. */
+#ifdef PARKADE_OPTIONAL
+#define PARKADE_WEAK __attribute__((weak))
+#else
+#define PARKADE_WEAK
+#endif
+
 #ifdef __cplusplus
 extern "C" {
 #endif
 
 /* The library's version, as in "0.1.0". */
-const char *parkade_version(void);
+const char *parkade_version(void) PARKADE_WEAK;
 
 /* The policy in force (PARKADE_POLICY), as in "shfl". */
-const char *parkade_policy(void);
+const char *parkade_policy(void) PARKADE_WEAK;
 
 /* Read one of the process's counters: those that PARKADE_VERBOSE=1 prints.
  *
@@ -24,11 +32,17 @@ const char *parkade_policy(void);
  * value  receives the count since the process started or forked
  *
  * Returns 0, or ENOENT when there is no such counter. */
-int parkade_stat(const char *name, uint64_t *value);
+int parkade_stat(const char *name, uint64_t *value) PARKADE_WEAK;
+
+/* Give a lock (a mutex, rwlock, spin lock or condition variable) a name in the statistics
+ * that PARKADE_STATS asks for, of up to 31 characters. Without statistics this does nothing.
+ * The name stays with the address, whatever is there later. Not while the caller is inside
+ * an allocator. */
+void parkade_lock_name(const void *lock, const char *name) PARKADE_WEAK;
 
 /* How many sockets (NUMA nodes with CPUs) the process's threads are told apart by,
  * at least 1: the machine's, or those of PARKADE_TOPOLOGY. */
-unsigned parkade_sockets(void);
+unsigned parkade_sockets(void) PARKADE_WEAK;
 
 /* The socket to which the calling thread counts now, from 0 to parkade_sockets() - 1.
  * It changes when the thread moves to another one's CPU, and never where
@@ -37,7 +51,7 @@ unsigned parkade_sockets(void);
  * It cannot fail. 0 also stands for a socket that is not known: the CPU is none of
  * the topology, or a thread is not placed yet or no more (in the destructors of its
  * data, or without memory for it). */
-unsigned parkade_socket(void);
+unsigned parkade_socket(void) PARKADE_WEAK;
 
 #ifdef __cplusplus
 }

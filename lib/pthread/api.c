@@ -11,6 +11,7 @@
 #include "rt/config.h"
 #include "rt/thread.h"
 #include "rt/topology.h"
+#include "rt/watch.h"
 
 #define PUBLIC __attribute__((visibility("default")))
 
@@ -38,6 +39,11 @@ PUBLIC int parkade_stat(const char *name, uint64_t *value)
 			return 0;
 		}
 	return ENOENT;
+}
+
+PUBLIC void parkade_lock_name(const void *lock, const char *name)
+{
+	pk_watch_name(lock, name);
 }
 
 PUBLIC unsigned parkade_sockets(void)

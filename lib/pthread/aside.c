@@ -50,6 +50,11 @@ PUBLIC int parkade_stat(const char *name, uint64_t *value)
 	return ENOENT;
 }
 
+PUBLIC void parkade_lock_name(const void *lock, const char *name)
+{
+	(void)lock, (void)name;
+}
+
 PUBLIC unsigned parkade_sockets(void)
 {
 	return 1;

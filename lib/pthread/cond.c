@@ -66,6 +66,7 @@
 #include "rt/probe.h"
 #include "rt/real.h"
 #include "rt/topology.h"
+#include "rt/watch.h"
 
 enum {
 	/* The lock's word: 0, or the holder's incarnation and these. */
@@ -437,7 +438,8 @@ static int wait_listed(struct pk_cond *c, pthread_mutex_t *mutex, struct pk_queu
 {
 	struct pk_record *r = w->record;
 	struct pk_waiter *next = NULL;
-	bool user, queued, left = false;
+	struct pk_watched watched;
+	bool user, queued, watch, left = false;
 	enum pk_state state;
 	int late, ret;
 
@@ -462,7 +464,10 @@ static int wait_listed(struct pk_cond *c, pthread_mutex_t *mutex, struct pk_queu
 		take_back(c, w);
 		return ret;
 	}
+	watch = pk_watch_begin(&watched);
 	late = sleep_blocked(w, deadline);
+	if (pk_unlikely(watch))
+		pk_watch_end(&watched, PK_WATCH_COND, c, late);
 	state = pk_state(pk_load_acquire(&w->status)); /* C2 */
 	if (state == PK_SIGNALLED || (state == PK_HEAD && !w->queue))
 		next = pk_load_relaxed(&w->next);

@@ -15,17 +15,35 @@
 #include "pthread/cond.h"
 #include "pthread/lot.h"
 #include "pthread/readers.h"
+#include "pthread/steer.h"
 #include "rt/config.h"
+#include "rt/control.h"
 #include "rt/fork.h"
 #include "rt/real.h"
 #include "rt/report.h"
 #include "rt/spin.h"
 #include "rt/thread.h"
 #include "rt/topology.h"
+#include "rt/watch.h"
+
+/* What is there for who asks for it. */
+static void look_and_steer(bool stats)
+{
+	enum { STATS_SIZE = 4 << 20 }; /* of address space */
+	void *memory = NULL;
+
+	if (pk_config.control) {
+		pk_control_setup(pk_steer);
+		memory = stats ? pk_control_memory(STATS_SIZE) : NULL;
+	}
+	if (stats)
+		pk_watch_setup(memory, memory ? STATS_SIZE : 0);
+}
 
 static __attribute__((constructor)) void setup(void)
 {
 	int saved = errno;
+	bool stats;
 
 	pk_real();
 	pk_config_read(pk_real_file());
@@ -34,7 +52,8 @@ static __attribute__((constructor)) void setup(void)
 		pk_config_reject("levels", pk_config.levels, "not some of core,cache,node,package");
 		pk_config.levels = "";
 	}
-	if (pk_policy_has_levels(pk_config.policy))
+	stats = strcmp(pk_config.stats, "off") != 0;
+	if (stats || pk_config.control || pk_policy_has_levels(pk_config.policy))
 		pk_levels_read("", pk_config.levels);
 	pk_spin_setup();
 	pk_incarnation_setup();
@@ -45,6 +64,8 @@ static __attribute__((constructor)) void setup(void)
 	pk_thread_setup(pk_cond_waiter_gone); /* from here on threads get records */
 	if (pk_policy_select(pk_config.policy) == PK_POLICY_glibc)
 		pk_thread_forward();
+	else
+		look_and_steer(stats);
 	if (pk_config.verbose > 1)
 		pk_config_print();
 	errno = saved;
@@ -60,6 +81,8 @@ static __attribute__((destructor)) void summary(void)
 	char text[PK_STATS * 40];
 	size_t len = 0;
 
+	if (pk_watch)
+		pk_watch->report();
 	if (!pk_config.verbose)
 		return;
 	for (int i = 0; i < PK_STATS && len < sizeof(text); i++)

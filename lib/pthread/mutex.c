@@ -11,6 +11,7 @@
 #include "rt/probe.h"
 #include "rt/real.h"
 #include "rt/spin.h"
+#include "rt/watch.h"
 
 /* The thread has a tid, and the kind is one that we serve. If not, begin() gives
  * it one, or says that glibc's function is to be called. */
@@ -67,6 +68,8 @@ static struct pk_site site(struct pk_mutex *m)
 int pk_mutex_lock_wait(struct pk_mutex *m, const struct pk_deadline *deadline)
 {
 	struct pk_site at = site(m);
+	struct pk_watched watched;
+	bool watch;
 	int ret;
 
 	/* POSIX: looked at only by those who must wait */
@@ -78,7 +81,10 @@ int pk_mutex_lock_wait(struct pk_mutex *m, const struct pk_deadline *deadline)
 		PK_PROBE2(mutex_timedlock_entry, m, deadline->abstime);
 	else
 		PK_PROBE3(mutex_clocklock_entry, m, deadline->clock, deadline->abstime);
+	watch = pk_watch_begin(&watched);
 	ret = pk_turn_wait(&at, deadline);
+	if (pk_unlikely(watch))
+		pk_watch_end(&watched, PK_WATCH_MUTEX, m, ret);
 	if (ret)
 		return ret;
 	if (deadline)
@@ -223,8 +229,13 @@ void pk_mutex_cond_settle(pthread_mutex_t *mutex, struct pk_waiter *w, bool queu
 {
 	struct pk_mutex *m = pk_mutex_of(mutex);
 	struct pk_site at = site(m);
+	struct pk_watched watched;
+	bool watch;
 
+	watch = pk_watch_begin(&watched);
 	pk_turn_settle(&at, queued ? w : NULL, steal);
+	if (pk_unlikely(watch))
+		pk_watch_end(&watched, PK_WATCH_MUTEX, m, 0);
 	own(m, pk_load_relaxed(&m->kind), pk_self.tid);
 	m->nusers--;
 }

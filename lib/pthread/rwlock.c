@@ -59,6 +59,7 @@
 #include "rt/real.h"
 #include "rt/spin.h"
 #include "rt/topology.h"
+#include "rt/watch.h"
 
 enum {
 	WINDOW_US = 50000,
@@ -455,6 +456,8 @@ static PK_NOINLINE int wait_to_read(struct pk_rwlock *rw, const struct pk_deadli
 
 static int rdlock(struct pk_rwlock *rw, const struct pk_deadline *deadline)
 {
+	struct pk_watched watched;
+	bool watch;
 	int ret;
 
 	if (pk_unlikely(pk_load_relaxed(&rw->cur_writer) == pk_self.tid))
@@ -463,7 +466,10 @@ static int rdlock(struct pk_rwlock *rw, const struct pk_deadline *deadline)
 	if (pk_likely(ret != EBUSY))
 		return ret;
 	PK_PROBE1(rdlock_entry, rw);
+	watch = pk_watch_begin(&watched);
 	ret = wait_to_read(rw, deadline);
+	if (pk_unlikely(watch))
+		pk_watch_end(&watched, PK_WATCH_READ, rw, ret);
 	if (!ret)
 		PK_PROBE1(rdlock_acquire_read, rw);
 	return ret;
@@ -491,6 +497,8 @@ static int own(struct pk_rwlock *rw)
 
 static int wrlock(struct pk_rwlock *rw, const struct pk_deadline *deadline)
 {
+	struct pk_watched watched;
+	bool watch;
 	int ret;
 
 	if (pk_unlikely(pk_load_relaxed(&rw->cur_writer) == pk_self.tid))
@@ -498,7 +506,10 @@ static int wrlock(struct pk_rwlock *rw, const struct pk_deadline *deadline)
 	if (write_now(rw))
 		return own(rw);
 	PK_PROBE1(wrlock_entry, rw);
+	watch = pk_watch_begin(&watched);
 	ret = lock_in_front(rw, true, 0, deadline);
+	if (pk_unlikely(watch))
+		pk_watch_end(&watched, PK_WATCH_WRITE, rw, ret);
 	if (ret)
 		return ret;
 	PK_PROBE1(wrlock_acquire_write, rw);

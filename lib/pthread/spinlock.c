@@ -67,6 +67,7 @@
 #include "rt/storey.h"
 #include "rt/thread.h"
 #include "rt/topology.h"
+#include "rt/watch.h"
 
 enum {
 	EAGER = 64,    /* rounds until a head takes the lock to be elsewhere */
@@ -219,24 +220,36 @@ static struct pk_bay *enter_bay(pthread_spinlock_t *lock, const struct pk_record
 	return NULL;
 }
 
-PK_NOINLINE int pk_spinlock_wait(pthread_spinlock_t *lock)
+/* By way of the socket's bay, if it has one. */
+static void wait_served(pthread_spinlock_t *lock)
 {
 	struct pk_record *r;
 	struct pk_bay *bay;
+
+	/* Bays are found by addresses that are aligned; in packed structs others work on x86. */
+	r = pk_sockets > 1 && (uintptr_t)lock % sizeof(*lock) == 0 ? pk_thread_record() : NULL;
+	bay = r ? enter_bay(lock, r) : NULL;
+	if (!bay) {
+		wait_at_word(lock);
+		return;
+	}
+	pk_count_in(r, PK_STAT_spun);
+	wait_in_bay(lock, bay, r);
+}
+
+PK_NOINLINE int pk_spinlock_wait(pthread_spinlock_t *lock)
+{
+	struct pk_watched watched;
+	bool watch;
 
 	if (!served()) {
 		while (!spin(lock, ROUNDS, 1))
 			;
 		return 0;
 	}
-	/* Bays are found by addresses that are aligned; in packed structs others work on x86. */
-	r = pk_sockets > 1 && (uintptr_t)lock % sizeof(*lock) == 0 ? pk_thread_record() : NULL;
-	bay = r ? enter_bay(lock, r) : NULL;
-	if (!bay) {
-		wait_at_word(lock);
-		return 0;
-	}
-	pk_count_in(r, PK_STAT_spun);
-	wait_in_bay(lock, bay, r);
+	watch = pk_watch_begin(&watched);
+	wait_served(lock);
+	if (pk_unlikely(watch))
+		pk_watch_end(&watched, PK_WATCH_SPIN, (const void *)lock, 0);
 	return 0;
 }

@@ -12,6 +12,7 @@
 #include "admit/aux.h"
 #include "pthread/lot.h"
 #include "rt/clock.h"
+#include "rt/control.h"
 #include "rt/probe.h"
 #include "rt/spin.h"
 #include "rt/thread.h"
@@ -153,11 +154,14 @@ static PK_COLD int wait_in_handler(const struct pk_site *at, struct pk_waiter *o
 
 PK_NOINLINE int pk_turn_wait(const struct pk_site *at, const struct pk_deadline *deadline)
 {
-	const struct pk_admit_ops *ops = pk_load_acquire(&pk_admit);
-	struct pk_record *r = ops ? pk_thread_record() : NULL;
+	const struct pk_admit_ops *ops;
+	struct pk_record *r;
 	unsigned socket;
 	int ret;
 
+	pk_control_poll(); /* the policy may be another one from here on */
+	ops = pk_load_acquire(&pk_admit);
+	r = ops ? pk_thread_record() : NULL;
 	if (!r)
 		return pk_word_wait(at, NULL, NULL, false, deadline);
 	if (pk_unlikely(pk_self.waits != NULL))

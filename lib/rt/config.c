@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/atomic.h"
 #include "rt/file.h"
 #include "rt/report.h"
 
@@ -117,15 +118,21 @@ static bool is_choice(const char *choices, const char *value)
 	}
 }
 
+static bool is_number(const struct option *o, const char *value, long *v)
+{
+	char *end;
+
+	errno = 0;
+	*v = strtol(value, &end, 10);
+	return end != value && !*end && !errno && *v >= o->min && *v <= o->max;
+}
+
 static bool set_int(const struct option *o, const char *value)
 {
 	char why[64];
-	char *end;
 	long v;
 
-	errno = 0;
-	v = strtol(value, &end, 10);
-	if (end == value || *end || errno || v < o->min || v > o->max) {
+	if (!is_number(o, value, &v)) {
 		snprintf(why, sizeof(why), "not a number from %d to %d", o->min, o->max);
 		pk_config_reject(o->name, value, why);
 		return false;
@@ -306,6 +313,45 @@ void pk_config_read(const char *file)
 	if (!strcmp(pk_config.policy, "auto"))
 		set_tuned(otherwise);
 	errno = saved;
+}
+
+/* The choice itself: text that stays. */
+static const char *choice_in(const struct option *o, const char *value)
+{
+	const char *copy = arena;
+
+	/* One that was kept before, or room for a new one. */
+	while (copy < arena + arena_used && strcmp(copy, value) != 0)
+		copy += strlen(copy) + 1;
+	if (!is_choice(o->choices, value))
+		return NULL;
+	return copy < arena + arena_used ? copy : keep(value, strlen(value));
+}
+
+const char *pk_config_change(const char *name, const char *value)
+{
+	const struct option *o = named(name, strlen(name));
+	int saved = errno;
+	const char *text;
+	bool good;
+	long v;
+
+	if (!o || o->kind == KIND_STR)
+		return "no such option";
+	if (o->kind == KIND_ENUM) {
+		text = choice_in(o, value);
+		if (text)
+			pk_store_relaxed((const char **)o->value, text);
+		return text ? NULL : "not one of the choices";
+	}
+	good = is_number(o, value, &v);
+	errno = saved;
+	if (!good)
+		return "not a number in the option's range";
+	pk_store_relaxed((int *)o->value, (int)v);
+	if (o->value == &pk_config.batch)
+		pk_store_relaxed(&pk_config_batch_given, true);
+	return NULL;
 }
 
 void pk_config_print(void)

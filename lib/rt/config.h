@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* SPDX-FileCopyrightText: 2026 The parkade authors */
 /* The options of config.def, as the process was started with them. Written by
- * pk_config_read() in the constructor; constant afterwards. */
+ * pk_config_read() in the constructor; constant afterwards, but for what
+ * pk_config_change() changes: numbers, and the policy, which may be read at any time. */
 #ifndef PK_CONFIG_H
 #define PK_CONFIG_H
 
@@ -31,6 +32,10 @@ void pk_config_read(const char *file);
 
 /* Report that a value was not usable and what is wrong with it. */
 void pk_config_reject(const char *name, const char *value, const char *why);
+
+/* Change an option of a number or of choices while the process runs; null, or what is wrong
+ * with the value: then nothing is changed. By one thread at a time. No system call, no memory. */
+const char *pk_config_change(const char *name, const char *value);
 
 /* Print every setting, one a line. */
 void pk_config_print(void);

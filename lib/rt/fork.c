@@ -15,9 +15,11 @@
 #include <pthread.h>
 
 #include "rt/arena.h"
+#include "rt/control.h"
 #include "rt/spin.h"
 #include "rt/storey.h"
 #include "rt/thread.h"
+#include "rt/watch.h"
 
 static void start_afresh(uint32_t kept)
 {
@@ -46,6 +48,8 @@ static void child(void)
 	if (pk_incarnation_claim())
 		start_afresh(pk_self.record ? pk_self.record->index + 1 : 0);
 	pk_thread_fork_child();
+	pk_watch_fork_child();
+	pk_control_fork_child();
 }
 
 void pk_fork_setup(void)

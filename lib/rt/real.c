@@ -4,7 +4,9 @@
 #include "rt/real.h"
 
 #include <dlfcn.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/arch/arch.h"
 #include "base/atomic.h"
@@ -57,6 +59,21 @@ const struct pk_real *pk_real(void)
 	if (!pk_real_ready())
 		resolve();
 	return &table;
+}
+
+void *pk_real_module(const char *name, const char *symbol)
+{
+	static const char *const places[] = {"/parkade", ""};
+	const char *file = pk_real_file(), *slash = file ? strrchr(file, '/') : NULL;
+	void *module = NULL;
+	char path[4096];
+
+	for (unsigned i = 0; slash && !module && i < sizeof(places) / sizeof(places[0]); i++)
+		if (snprintf(path, sizeof(path), "%.*s%s/%s", (int)(slash - file), file, places[i], name) <
+		    (int)sizeof(path))
+			module = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+	dlerror(); /* the program's next call of it is not about us */
+	return module ? dlsym(module, symbol) : NULL;
 }
 
 const char *pk_real_file(void)

@@ -28,4 +28,8 @@ bool pk_real_ready(void);
  * "/usr/lib64/libparkade.so.1"; null if it cannot tell. */
 const char *pk_real_file(void);
 
+/* Load a module of that name from the library's own directory, or from `parkade' in it, for good, and find a symbol
+ * of it; null if it is not there. It allocates memory: for the constructor. */
+void *pk_real_module(const char *name, const char *symbol);
+
 #endif

@@ -27,6 +27,7 @@ struct pk_thread {
 	int parent;	/* the tid that it had before the last fork */
 	bool asleep;	/* on its node, or as the head on the lock word */
 	bool acts;	/* on a cancellation: its handlers may wait, but not be cancelled */
+	bool watching;	/* tells of a wait: what it waits for meanwhile is not told (rt/watch.h) */
 };
 
 extern __thread struct pk_thread pk_self __attribute__((tls_model("initial-exec"), visibility("hidden")));

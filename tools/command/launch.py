@@ -10,7 +10,7 @@ from . import preload, settings
 
 DESCRIPTION = """\
 Runs a command with the library preloaded, behind what LD_PRELOAD names already. The process becomes the command: its
-exit status is that of parkade."""
+exit status is that of parkade. `parkade stat -p' and `parkade ctl' reach it (PARKADE_CONTROL=1)."""
 EPILOG = """\
 exit status: the command's; 125 parkade failed; 126 the command cannot be run; 127 it was not found."""
 FAILED, CANNOT, NOT_FOUND = 125, 126, 127
@@ -25,6 +25,7 @@ def add(commands):
         parser.exit(FAILED, f"{parser.prog}: error: {message}\n")
     parser.error = error
     settings.arguments(parser)
+    parser.add_argument("--stats", action="store_true", help="at its exit, say which locks threads waited for")
     parser.add_argument("command", nargs=argparse.REMAINDER, metavar="[--] COMMAND [ARGUMENT ...]")
     parser.set_defaults(run=run, error=error)
 
@@ -40,6 +41,9 @@ def run(args):
         print(f"parkade run: error: {error}", file=sys.stderr)
         return FAILED
     environment = {**os.environ, **settings.environment(args)}
+    environment.setdefault("PARKADE_CONTROL", "1")
+    if args.stats:
+        environment["PARKADE_STATS"] = "on"
     environment["LD_PRELOAD"] = preload.added(environment.get("LD_PRELOAD"), name)
     try:
         os.execvpe(command[0], command, environment)

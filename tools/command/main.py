@@ -9,9 +9,9 @@ sets `error', too.
 
 import argparse
 
-from . import bench, doctor, launch, paths, policies, system, topology, tune, units
+from . import bench, ctl, doctor, launch, paths, policies, stat, system, topology, tune, units
 
-SUBCOMMANDS = (launch, policies, doctor, bench, topology, tune, units, system)
+SUBCOMMANDS = (launch, stat, ctl, policies, doctor, bench, topology, tune, units, system)
 
 
 def parser():
