@@ -17,7 +17,7 @@
 enum {
 	STACK = 1 << 15,
 	DEPTH = 20000,
-	ROAM = 5000, /* the longest execution at random */
+	ROAM = 5000,	   /* the longest execution at random */
 	PATIENCE = 100000, /* accesses that concern nobody else, in a row */
 	RANDOM_RUNS = 60,
 	WEAKENED = 512,
@@ -654,7 +654,7 @@ static bool asleep_for_good(void)
 	for (unsigned t = 0; t < mc_client->threads; t++) {
 		const struct mc_state *s = &mc_world.thread[t];
 
-		if (s->what != MC_DONE && !(s->what == MC_ASLEEP && !s->soon))
+		if (s->what != MC_DONE && !mc_kernel_for_good(t))
 			return false;
 		any |= s->what != MC_DONE;
 	}

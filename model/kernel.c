@@ -59,13 +59,30 @@ static unsigned sleepers(const struct mc_state *s)
 	return n;
 }
 
+bool mc_kernel_for_good(unsigned t)
+{
+	const struct mc_state *s = me(t);
+
+	return s->what == MC_ASLEEP && !s->soon && !(s->timed && mc_options->timers);
+}
+
+static bool may_be_late(const struct mc_state *s)
+{
+	if (s->soon)
+		return true;
+	for (unsigned t = 0; t < mc_client->threads; t++)
+		if (me(t)->what != MC_ASLEEP && me(t)->what != MC_DONE)
+			return false;
+	return s->timed && mc_options->timers;
+}
+
 unsigned mc_kernel_ways(unsigned t)
 {
 	const struct mc_state *s = me(t);
 	unsigned n;
 
 	if (s->what == MC_ASLEEP)
-		return (s->spurious > 0) + s->soon;
+		return (s->spurious > 0) + may_be_late(s);
 	if (waits(s))
 		return mc_memory_futex_ways(t, (const void *)s->call[WORD]);
 	n = sleepers(s);
@@ -87,6 +104,7 @@ static bool wait(unsigned t, unsigned way)
 	s->what = MC_ASLEEP;
 	s->futex = (const void *)s->call[WORD];
 	s->bits = bits_of(s);
+	s->timed = until != NULL;
 	s->soon = until && until->tv_sec == MC_SOON;
 	return false;
 }
@@ -143,7 +161,7 @@ bool mc_kernel_go(unsigned t, unsigned way)
 	bool goes_on = true;
 
 	if (s->what == MC_ASLEEP) {
-		bool late = s->soon && !way;
+		bool late = may_be_late(s) && !way;
 
 		if (!late)
 			s->spurious--;

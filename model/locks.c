@@ -14,9 +14,10 @@
 #include <sys/syscall.h>
 
 #include "admit/aux.h"
-#include "model/model.h"
+#include "model/locks.h"
 #include "pthread/lot.h"
 #include "pthread/mutex.h"
+#include "pthread/readers.h"
 #include "pthread/turn.h"
 #include "rt/config.h"
 #include "rt/spin.h"
@@ -25,9 +26,11 @@
 
 static pthread_mutex_t mutex PK_ALIGNED(64);
 static int inside, users;
-static struct pk_record *record[MC_THREADS];
-static unsigned threads = 3, rooms[PK_SOCKETS_MAX];
-static const char *policy = "mcs", *topology = "2x4@thread", *kind = "lock", *places = "";
+struct pk_record *mc_record[MC_THREADS];
+unsigned mc_threads = 3;
+static unsigned rooms[PK_SOCKETS_MAX];
+static const struct mc_kind *kind;
+static const char *policy = "mcs", *topology = "2x4@thread", *places = "", *readers = "auto";
 
 /* ---- time, which stands still ---- */
 
@@ -79,7 +82,6 @@ static void setup(void)
 					 offsetof(struct pk_waiter, next),   offsetof(struct pk_waiter, hint),
 					 offsetof(struct pk_waiter, batch),  offsetof(struct pk_waiter, shuffler),
 					 offsetof(struct pk_waiter, queue)};
-	struct pk_mutex *m = pk_mutex_of(&mutex);
 
 	pk_config.policy = policy;
 	pk_config.levels = "";
@@ -92,37 +94,50 @@ static void setup(void)
 	pk_thread_setup(pk_turn_gone);
 	pk_policy_select(policy);
 	mc_thread_local(&pk_self, sizeof(pk_self));
+	pk_readers_setup(readers);
+	/* Storeys are mapped here, not in a thread. */
 	for (unsigned s = 0; s < pk_sockets; s++) {
-		pk_bay_leave(pk_bay_enter(s, m), m);
+		pk_bay_leave(pk_bay_enter(s, &mutex), &mutex);
 		rooms[s] = pk_spin_rooms(s);
 	}
 	for (unsigned s = 0; s < pk_contexts_known() / (PK_BAYS * PK_BAY_CONTEXTS); s++)
-		pk_bay_leave(pk_bay_enter(PK_SOCKETS_MAX + s, m), m);
-	for (unsigned t = 0; t < threads; t++) {
-		record[t] = record_for(t);
-		record[t]->incarnation = pk_incarnation();
-		mc_ignore(record[t]->stat, sizeof(record[t]->stat));
-		mc_name(record[t], sizeof(*record[t]), "record %u", t);
+		pk_bay_leave(pk_bay_enter(PK_SOCKETS_MAX + s, &mutex), &mutex);
+	for (unsigned t = 0; t < mc_threads; t++) {
+		mc_record[t] = record_for(t);
+		mc_record[t]->incarnation = pk_incarnation();
+		mc_ignore(mc_record[t]->stat, sizeof(mc_record[t]->stat));
+		mc_name(mc_record[t], sizeof(*mc_record[t]), "record %u", t);
 		for (unsigned n = 0; n < PK_RECORD_NODES; n++)
 			for (unsigned f = 0; f < sizeof(offsets) / sizeof(offsets[0]); f++)
-				mc_name((char *)&record[t]->node[n] + offsets[f], 4, "node %u.%u's %s", t, n,
+				mc_name((char *)&mc_record[t]->node[n] + offsets[f], 4, "node %u.%u's %s", t, n,
 					fields[f]);
 	}
+	kind->setup();
+}
+
+static void mutex_setup(void)
+{
+	struct pk_mutex *m = pk_mutex_of(&mutex);
+
 	mc_name(m, sizeof(*m), "mutex");
 	mc_name(&m->lock, 4, "the word");
 	mc_name(&m->kind, 8, "the flags");
 	mc_name(&m->queue.tail, 8, "tail");
 	mc_name(&m->queue.aux, 8, "aux");
 	mc_name(&inside, sizeof(inside), "what the mutex guards");
-	users = (int)threads;
-	if (!strcmp(kind, "held"))
-		m->lock = 1;
+	users = (int)mc_threads;
 }
 
-static void start(unsigned t)
+static void held_setup(void)
+{
+	mutex_setup();
+	pk_mutex_of(&mutex)->lock = 1;
+}
+
+void mc_thread_begin(unsigned t)
 {
 	pk_self.tid = 100 + (int)t;
-	pk_self.record = record[t];
+	pk_self.record = mc_record[t];
 }
 
 /* With the mutex held. */
@@ -145,7 +160,7 @@ static void let_go(void)
 
 static void lock_body(unsigned t)
 {
-	start(t);
+	mc_thread_begin(t);
 	if (pk_mutex_lock(&mutex))
 		mc_fail("lock fails");
 	work();
@@ -155,7 +170,7 @@ static void lock_body(unsigned t)
 /* Thread 0 has the mutex to begin with, and only lets it go. */
 static void held_body(unsigned t)
 {
-	start(t);
+	mc_thread_begin(t);
 	if (t > 0 && pk_mutex_lock(&mutex))
 		mc_fail("lock fails");
 	work();
@@ -164,7 +179,7 @@ static void held_body(unsigned t)
 
 static void twice_body(unsigned t)
 {
-	start(t);
+	mc_thread_begin(t);
 	for (int n = 0; n < 2; n++) {
 		if (pk_mutex_lock(&mutex))
 			mc_fail("lock fails");
@@ -185,7 +200,7 @@ static void timed_body(unsigned t)
 		lock_body(t);
 		return;
 	}
-	start(t);
+	mc_thread_begin(t);
 	if (pk_mutex_clocklock(&mutex, CLOCK_MONOTONIC, &soon)) {
 		mc_reached("a deadline passes");
 		pk_mutex_lock(&mutex); /* the same thread, maybe with its first node in the queue still */
@@ -220,6 +235,15 @@ static void glibc_body(unsigned t)
 		mc_free(&mutex, sizeof(mutex));
 }
 
+void mc_is_idle(const void *object, struct pk_queue *queue)
+{
+	if (pk_queue_busy(queue))
+		mc_fail("somebody is in the queue at the end: %lx, %lx", (long)queue->tail, (long)queue->aux);
+	for (unsigned s = 0; s < pk_sockets; s++)
+		if (pk_bay_next(s, object, NULL) || pk_bay_next(s, queue, NULL) || pk_bay_next(s, &queue->aux, NULL))
+			mc_fail("a bay is in use at the end");
+}
+
 static void final(void)
 {
 	static const char *const names[] = {
@@ -227,55 +251,70 @@ static void final(void)
 #include "rt/stat.def"
 #undef PK_STAT
 	};
-	struct pk_mutex *m = pk_mutex_of(&mutex);
 
 	for (int s = 0; s < PK_STATS; s++)
 		if (pk_stat_sum(s))
 			mc_reached(names[s]);
-	if (m->lock)
-		mc_fail("the word is %d at the end", m->lock);
-	if (pk_queue_busy(&m->queue))
-		mc_fail("somebody is in the queue at the end: %lx, %lx", (long)m->queue.tail, (long)m->queue.aux);
-	if (m->kind & (PK_FLAG_QUEUE | PK_FLAG_SPINNER))
-		mc_fail("a flag is left: %lx", (long)m->kind);
-	for (unsigned t = 0; t < threads; t++)
-		if (pk_waiters_idle(record[t]) != PK_RECORD_NODES)
+	for (unsigned t = 0; t < mc_threads; t++)
+		if (pk_waiters_idle(mc_record[t]) != PK_RECORD_NODES)
 			mc_fail("thread %u has a node in use at the end", t);
 	for (unsigned n = 0; n < pk_contexts_known(); n++)
 		if (pk_context_nth(n) && (pk_context_nth(n)->busy || pk_context_nth(n)->record))
 			mc_fail("a context is in use at the end");
-	for (unsigned s = 0; s < pk_sockets; s++) {
+	for (unsigned s = 0; s < pk_sockets; s++)
 		if (pk_spin_rooms(s) != rooms[s])
 			mc_fail("somebody counts as a spinner at the end");
-		if (pk_bay_next(s, m, NULL) || pk_bay_next(s, &m->queue, NULL) || pk_bay_next(s, &m->queue.aux, NULL))
-			mc_fail("a bay is in use at the end");
-	}
+	kind->final();
+}
+
+static void mutex_final(void)
+{
+	struct pk_mutex *m = pk_mutex_of(&mutex);
+
+	if (m->lock)
+		mc_fail("the word is %d at the end", m->lock);
+	mc_is_idle(m, &m->queue);
+	if (m->kind & (PK_FLAG_QUEUE | PK_FLAG_SPINNER))
+		mc_fail("a flag is left: %lx", (long)m->kind);
 }
 
 /* ---- the program ---- */
 
-static const struct {
-	const char *name;
-	void (*body)(unsigned t);
-} kinds[] = {
-	{"lock", lock_body}, {"held", held_body}, {"twice", twice_body}, {"timed", timed_body}, {"glibc", glibc_body}};
+static const struct mc_kind kinds[] = {
+	{"lock", mutex_setup, lock_body, mutex_final},	 {"held", held_setup, held_body, mutex_final},
+	{"twice", mutex_setup, twice_body, mutex_final}, {"timed", mutex_setup, timed_body, mutex_final},
+	{"glibc", mutex_setup, glibc_body, mutex_final}, {NULL, NULL, NULL, NULL}};
+
+/* The kind of that name, or null. */
+static const struct mc_kind *kind_named(const char *name)
+{
+	const struct mc_kind *const tables[] = {kinds, mc_rwlock_kinds};
+
+	for (unsigned n = 0; n < 2; n++)
+		for (const struct mc_kind *k = tables[n]; k->name; k++)
+			if (!strcmp(k->name, name))
+				return k;
+	return NULL;
+}
 
 static const struct option options[] = {
-	{"policy", 1, NULL, 'p'},   {"client", 1, NULL, 'c'}, {"threads", 1, NULL, 'n'},  {"topology", 1, NULL, 't'},
-	{"spin", 1, NULL, 's'},	    {"batch", 1, NULL, 'b'},  {"patience", 1, NULL, 'i'}, {"parking", 1, NULL, 'k'},
-	{"spurious", 1, NULL, 'u'}, {"states", 1, NULL, 'm'}, {"sc", 0, NULL, 'S'},	  {"append", 0, NULL, 'A'},
-	{"places", 1, NULL, 'P'},   {"weaken", 1, NULL, 'w'}, {"sites", 0, NULL, 'l'},	  {"reached", 0, NULL, 'r'},
-	{"help", 0, NULL, 'h'},	    {NULL, 0, NULL, 0}};
+	{"policy", 1, NULL, 'p'},   {"client", 1, NULL, 'c'},  {"threads", 1, NULL, 'n'},  {"topology", 1, NULL, 't'},
+	{"spin", 1, NULL, 's'},	    {"batch", 1, NULL, 'b'},   {"patience", 1, NULL, 'i'}, {"parking", 1, NULL, 'k'},
+	{"spurious", 1, NULL, 'u'}, {"states", 1, NULL, 'm'},  {"sc", 0, NULL, 'S'},	   {"append", 0, NULL, 'A'},
+	{"places", 1, NULL, 'P'},   {"readers", 1, NULL, 'R'}, {"weaken", 1, NULL, 'w'},   {"sites", 0, NULL, 'l'},
+	{"timers", 0, NULL, 'T'},   {"reached", 0, NULL, 'r'}, {"help", 0, NULL, 'h'},	   {NULL, 0, NULL, 0}};
 
 static const char usage[] =
 	"usage: locks [OPTION]...\n"
 	"Explores all executions of a few threads that use one mutex; says which one fails.\n"
 	"  --policy NAME     as PARKADE_POLICY (mcs)\n"
-	"  --client NAME     lock, held, twice, timed, glibc (lock)\n"
+	"  --client NAME     lock, held, twice, timed, glibc (lock); rw-writer, rw-writers, rw-timed, rw-timed-writer\n"
+	"  --readers MODE    as PARKADE_READERS (auto)\n"
 	"  --threads N       (3)\n"
 	"  --topology TEXT   as PARKADE_TOPOLOGY (2x4@thread); --parking, --spin (0), --batch (1), --patience (2000)\n"
 	"  --places DIGITS   the socket of each thread, as in 011\n"
 	"  --spurious N      how often a thread's sleep may end for no reason (0)\n"
+	"  --timers          a sleep with an end does end, once everybody sleeps\n"
 	"  --states N        give up after so many (20000000)\n"
 	"  --sc              sequential consistency; --append: stores take effect in order\n"
 	"  --weaken A:ORDER  the access at this address gets that order, a number; may be repeated\n"
@@ -301,6 +340,7 @@ int main(int argc, char **argv)
 	bool sites = false, reached = false;
 	int o;
 
+	kind = kinds;
 	pk_config.spin = 0;
 	pk_config.batch = 1;
 	while ((o = getopt_long(argc, argv, "", options, NULL)) != -1) {
@@ -309,10 +349,10 @@ int main(int argc, char **argv)
 			policy = optarg;
 			break;
 		case 'c':
-			kind = optarg;
+			kind = kind_named(optarg);
 			break;
 		case 'n':
-			threads = number(optarg);
+			mc_threads = number(optarg);
 			break;
 		case 't':
 			topology = optarg;
@@ -335,11 +375,17 @@ int main(int argc, char **argv)
 		case 'm':
 			how.states = number(optarg);
 			break;
+		case 'T':
+			how.timers = true;
+			break;
 		case 'S':
 			how.sc = true;
 			break;
 		case 'A':
 			how.append = true;
+			break;
+		case 'R':
+			readers = optarg;
 			break;
 		case 'P':
 			places = optarg;
@@ -361,10 +407,7 @@ int main(int argc, char **argv)
 			return 2;
 		}
 	}
-	for (unsigned n = 0; n < sizeof(kinds) / sizeof(kinds[0]); n++)
-		if (!strcmp(kinds[n].name, kind))
-			client.body = kinds[n].body;
-	if (!client.body || !threads || threads > MC_THREADS || optind < argc) {
+	if (!kind || !mc_threads || mc_threads > MC_THREADS || optind < argc) {
 		fputs(usage, stderr);
 		return 2;
 	}
@@ -373,7 +416,8 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	pk_config_batch_given = true;
-	client.threads = threads;
+	client.body = kind->body;
+	client.threads = mc_threads;
 	__libc_single_threaded = 0;
 	mc_explore(&client, &how, &result);
 	if (sites)

@@ -30,6 +30,7 @@ struct mc_client {
 struct mc_options {
 	unsigned long states; /* give up after so many */
 	unsigned spurious;    /* how often each thread's sleep may end for no reason */
+	bool timers;	      /* sleeps with an end do end, once everybody sleeps */
 	bool sc;	      /* sequential consistency instead: every load returns the newest value */
 	bool append;	      /* no store goes before one that has been made already */
 };
@@ -52,7 +53,8 @@ void mc_name(const volatile void *p, size_t size, const char *format, ...) __att
 /* In a thread. The memory is free: whoever uses it from now on, or has not been seen to have
  * done with it, fails. */
 void mc_free(const void *p, size_t size);
-/* A deadline with these seconds may pass at any time; no other one ever passes. */
+/* A deadline with these seconds may pass at any time; others pass when nothing else can happen,
+ * if the options say so, or never. */
 enum { MC_SOON = 7777 };
 /* This is one of several ways to go on: a number below n. */
 unsigned mc_choose(unsigned n);

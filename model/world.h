@@ -63,7 +63,7 @@ struct mc_state {
 	uint64_t result; /* for the thread, when it goes on */
 	const void *futex;
 	uint32_t bits;
-	bool soon; /* its sleep has an end */
+	bool soon, timed; /* its sleep has an end: at any time; at some time */
 	uint8_t spurious;
 	void *sp;
 	uint64_t stack_hash;
@@ -153,6 +153,9 @@ uint64_t mc_memory_hash(void);
 unsigned mc_kernel_ways(unsigned thread);
 /* Make the call, or end the sleep. True: the thread goes on. */
 bool mc_kernel_go(unsigned thread, unsigned way);
+
+/* The thread sleeps, and nothing that the options allow ends that. */
+bool mc_kernel_for_good(unsigned thread);
 
 /* ---- explore.c ---- */
 

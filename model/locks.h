@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* SPDX-FileCopyrightText: 2026 The parkade authors */
+/* What the clients of locks.c and rwlocks.c have in common. */
+#ifndef MC_LOCKS_H
+#define MC_LOCKS_H
+
+#include "base/queue.h"
+#include "model/model.h"
+#include "rt/arena.h"
+
+/* One way in which threads use a lock. */
+struct mc_kind {
+	const char *name;
+	void (*setup)(void); /* when the library is ready; or null */
+	void (*body)(unsigned thread);
+	void (*final)(void); /* when all that they have in common has been looked at */
+};
+
+extern const struct mc_kind mc_rwlock_kinds[];
+
+/* Begin a body: the thread gets its record. */
+void mc_thread_begin(unsigned thread);
+extern unsigned mc_threads;
+extern struct pk_record *mc_record[MC_THREADS];
+
+/* The object at that address has no users: no bays, and nobody is in the queue of its own. */
+void mc_is_idle(const void *object, struct pk_queue *queue);
+
+#endif
