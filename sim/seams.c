@@ -148,6 +148,12 @@ bool pk_real_ready(void)
 	return true;
 }
 
+void *pk_real_module(const char *name, const char *symbol)
+{
+	(void)name, (void)symbol;
+	return NULL;
+}
+
 const char *pk_real_file(void)
 {
 	return NULL;

@@ -25,16 +25,16 @@ static uint32_t whose;
 void pk_watch_setup(void *memory, size_t size)
 {
 	static struct pk_watch_host host;
-	pk_watch_open_t *open = (pk_watch_open_t *)pk_real_module("parkade-stats.so", "pk_stats_open");
+	pk_watch_open_t *begin = (pk_watch_open_t *)pk_real_module("parkade-stats.so", "pk_stats_open");
 
-	if (!open) {
+	if (!begin) {
 		pk_config_reject("stats", pk_config.stats, "the statistics module is not installed");
 		return;
 	}
 	host = (struct pk_watch_host){pk_config.stats, &pk_config.policy, counters, &pk_levels,
 				      pk_cohort_name,  pk_report,	  memory,   size};
 	whose = pk_incarnation();
-	pk_store_release(&pk_watch, open(&host));
+	pk_store_release(&pk_watch, begin(&host));
 	if (!pk_watch)
 		pk_config_reject("stats", pk_config.stats, "there is no memory for statistics");
 }
