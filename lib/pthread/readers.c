@@ -40,7 +40,7 @@ enum {
 	/* So many contended reads, before readers are counted apart. */
 	HEAT = 2,
 	/* A recall that took t is followed by so many t without SPREAD, so that writers
-	 * lose no more than a fifth to it (BRAVO has 9 in section 3; doc/DESIGN.md 8). */
+	 * lose no more than a fifth to it (BRAVO has 9 in section 3; doc/DESIGN.md 10). */
 	INHIBIT = 4,
 };
 

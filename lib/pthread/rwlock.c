@@ -67,7 +67,7 @@ enum {
 	/* In rounds of a spin: between the first two looks at a lock that a writer has, and
 	 * twice that before the next. Each look costs the writer's next one the line, and
 	 * takes it from a thread that would use it many times over before it lets another
-	 * one have it (doc/DESIGN.md 8). */
+	 * one have it (doc/DESIGN.md 10). */
 	FRONT_GAP = 32,
 	READER_GAP = 4,
 	/* So long does the front wait for readers with the lock closed: if they run, they

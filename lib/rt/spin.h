@@ -24,12 +24,12 @@ unsigned pk_spin_head(void);
 
 /* The budget of a thread that tries to steal the word before it queues: a third of
  * that of the head. Longer, and two threads hand a short critical section to and fro
- * between their CPUs where one would run it ten times over (doc/DESIGN.md 8). */
+ * between their CPUs where one would run it ten times over (doc/DESIGN.md 10). */
 unsigned pk_spin_steal(unsigned head);
 
 /* The budget of who waits in front of a reader-writer lock: the head's, or none where
  * the process has but two CPUs. There the other one is better used by who holds the
- * lock: it takes it many times before a sleeper is up (doc/DESIGN.md 8). */
+ * lock: it takes it many times before a sleeper is up (doc/DESIGN.md 10). */
 unsigned pk_spin_front(void);
 
 /* Take a place among the spinners of w's socket, if there is room, for the
