@@ -43,7 +43,7 @@ def levels_described(description):
 
 def all_for(levels):
     """{name: environment} of all that may be chosen on a machine with these levels; the name is the policy's."""
-    found = {BASE: {}}
+    found = {BASE: {"PARKADE_POLICY": BASE}}    # for a COMMAND that runs the library by itself
     for name in policies():
         if name == BASE or name == "clof":
             continue

@@ -120,12 +120,12 @@ class Benchmark:
                     f"--threads={threads}", "--held=35", "--outside=175", "--speed=2.5"]
         return [word.replace("{threads}", str(threads)) for word in self.args.command]
 
-    def run(self, environment, threads, seconds):
+    def run(self, contestant, environment, threads, seconds):
         """The rate; Failed if there is none."""
         env = {name: value for name, value in os.environ.items()
                if name not in ("PARKADE_POLICY", "PARKADE_LEVELS", "PARKADE_CONF")}
-        if environment:
-            env.update(environment)
+        env.update(environment)
+        if contestant != contestants.BASE:
             env["LD_PRELOAD"] = preload.added(os.environ.get("LD_PRELOAD"), preload.library())
         try:
             child = subprocess.Popen(self.command(threads, seconds), env=env, stdin=subprocess.DEVNULL,
@@ -242,7 +242,7 @@ def race(benchmark, field, levels, results, seconds, advance):
             if name in results.failed:
                 continue
             try:
-                results.add(name, threads, benchmark.run(field[name], threads, length))
+                results.add(name, threads, benchmark.run(name, field[name], threads, length))
             except Failed as error:
                 if name == contestants.BASE:
                     raise Failed(f"without the library: {error}") from None
@@ -323,12 +323,11 @@ def check_usage(args):
 def levels_of(args, machine):
     description = os.environ.get("PARKADE_TOPOLOGY")
     levels = contestants.levels_described(description) if description else machine.levels
-    if args.levels:
+    if args.levels and not args.command:    # that may be about another machine
         absent = [kind for kind in args.levels if kind not in levels]
         if absent:
             raise Failed(f"--levels: the machine has no level {', '.join(absent)}, but {', '.join(levels) or 'none'}")
-        levels = args.levels
-    return levels[-(contestants.LOCKS - 1):]
+    return (args.levels or levels)[-(contestants.LOCKS - 1):]
 
 
 def run(args):
