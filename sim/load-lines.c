@@ -6,8 +6,15 @@
  *	line	CST 7.3, figure 7 (b): one line, nothing outside
  *	empty	lock, unlock
  *	leveldb	what readrandom does with LevelDB's lock (ShflLock 6.4, CLoF 5.1.2): a few
- *		counters on four lines, then a search of some 2 us without the lock */
+ *		counters on four lines, then a search of some 2 us without the lock
+ *
+ * and of a line without a lock:
+ *
+ *	turns	CLoF 3.1: two threads, or more, take turns in incrementing a counter */
 #include <stddef.h>
+
+#include "base/atomic.h"
+#include "base/await.h"
 
 #include "sim/load.h"
 
@@ -71,9 +78,31 @@ static const char *check(void)
 	return NULL;
 }
 
+static uint64_t counter PK_ALIGNED(64);
+
+static void body_turns(unsigned number)
+{
+	while (!sim_over()) {
+		unsigned rounds = 1000; /* the one before may have seen that it is over */
+
+		while (pk_load_acquire(&counter) % options.threads != number)
+			if (pk_spent(&rounds))
+				return;
+		pk_store_release(&counter, counter + 1);
+		sim_op();
+	}
+}
+
+static const char *check_turns(void)
+{
+	return counter ? NULL : "nobody has had a turn";
+}
+
 const struct sim_load sim_lbench = {"lbench", "write --lines lines (2), 4 us outside (LBench)", 4000, 0, prepare, body,
 				    check};
 const struct sim_load sim_line = {"line", "write one line", 0, 0, prepare_line, body, check};
 const struct sim_load sim_empty = {"empty", "lock and unlock", 0, 0, prepare_empty, body, check};
 const struct sim_load sim_leveldb = {"leveldb", "write four lines, 2 us outside", 2000, 0, prepare_leveldb, body,
 				     check};
+const struct sim_load sim_turns = {"turns",    "take turns in incrementing a counter", 0, 0, prepare, body_turns,
+				   check_turns};

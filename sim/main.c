@@ -25,7 +25,7 @@
 #include "sim/main.h"
 #include "sim/measure.h"
 
-enum { USAGE = 2 };
+enum { USAGE = 2, CPUS_NAMED = 64 };
 
 uint64_t sim_end_of_load, sim_trace_from, sim_trace_to;
 
@@ -36,6 +36,7 @@ static struct {
 	uint64_t us, seed;
 	uint64_t trace, trace_ns;
 	bool pack, header;
+	unsigned cpu[CPUS_NAMED], cpus;
 } asked = {
 	.load_options = {.threads = 1, .lines = 2},
 	.us = 2000,
@@ -54,6 +55,7 @@ static void help(void)
 	       "  --us=N            for how many simulated microseconds (2000)\n"
 	       "  --seed=N          the dice (1)\n"
 	       "  --pack            fill the machine one node after the other; without it the packages in turn\n"
+	       "  --cpus=N,N,...    the CPUs of the first threads, on which they are to begin\n"
 	       "  --lines=N         lines that a critical section writes (2)\n"
 	       "  --outside=NS      work between operations\n"
 	       "  --writes=N        permille of operations that change something\n"
@@ -88,6 +90,33 @@ static uint64_t number(const char *name, const char *text, uint64_t min, uint64_
 	return v;
 }
 
+static void read_cpus(const char *text)
+{
+	char one[16];
+
+	for (asked.cpus = 0; asked.cpus < CPUS_NAMED; asked.cpus++) {
+		size_t len = strcspn(text, ",");
+
+		snprintf(one, sizeof(one), "%.*s", (int)len, text);
+		asked.cpu[asked.cpus] = (unsigned)number("cpus", one, 0, SIM_CPUS_MAX - 1);
+		text += len;
+		if (!*text++) {
+			asked.cpus++;
+			return;
+		}
+	}
+	usage("too many", "--cpus");
+}
+
+static unsigned place_of(unsigned thread)
+{
+	if (thread >= asked.cpus)
+		return sim_place(thread % sim_machine.cpus, !asked.pack);
+	if (asked.cpu[thread] >= sim_machine.cpus)
+		usage("the machine has no such CPU", "--cpus");
+	return asked.cpu[thread];
+}
+
 static const struct sim_load *load_named(const char *name)
 {
 	for (unsigned i = 0; i < sim_load_count; i++)
@@ -99,11 +128,14 @@ static const struct sim_load *load_named(const char *name)
 static void parse(int argc, char **argv)
 {
 	static const struct option options[] = {
-		{"machine", 1, NULL, 'm'}, {"load", 1, NULL, 'l'},     {"threads", 1, NULL, 't'},
-		{"us", 1, NULL, 'u'},	   {"seed", 1, NULL, 's'},     {"pack", 0, NULL, 'p'},
-		{"lines", 1, NULL, 'n'},   {"outside", 1, NULL, 'o'},  {"writes", 1, NULL, 'w'},
-		{"header", 0, NULL, 'H'},  {"help", 0, NULL, 'h'},     {"stall", 1, NULL, 'S'},
-		{"trace", 1, NULL, 'T'},   {"trace-ns", 1, NULL, 'N'}, {0},
+		{"machine", 1, NULL, 'm'}, {"load", 1, NULL, 'l'},
+		{"threads", 1, NULL, 't'}, {"us", 1, NULL, 'u'},
+		{"seed", 1, NULL, 's'},	   {"pack", 0, NULL, 'p'},
+		{"lines", 1, NULL, 'n'},   {"outside", 1, NULL, 'o'},
+		{"writes", 1, NULL, 'w'},  {"header", 0, NULL, 'H'},
+		{"help", 0, NULL, 'h'},	   {"stall", 1, NULL, 'S'},
+		{"trace", 1, NULL, 'T'},   {"trace-ns", 1, NULL, 'N'},
+		{"cpus", 1, NULL, 'c'},	   {0},
 	};
 	struct sim_options *o = &asked.load_options;
 	bool outside = false, writes = false;
@@ -131,6 +163,9 @@ static void parse(int argc, char **argv)
 			break;
 		case 'p':
 			asked.pack = true;
+			break;
+		case 'c':
+			read_cpus(optarg);
 			break;
 		case 'n':
 			o->lines = (unsigned)number(name, optarg, 0, 64);
@@ -291,7 +326,7 @@ static int run(void)
 	limit = sim_end_of_load * 20 + sim_cycles(2000000000);
 	asked.load->prepare(o);
 	for (unsigned i = 0; i < o->threads; i++)
-		sim_spawn(asked.load->body, i, sim_place(i % sim_machine.cpus, !asked.pack));
+		sim_spawn(asked.load->body, i, place_of(i));
 	switch (sim_run(limit)) {
 	case SIM_FINISHED:
 		break;
