@@ -7,6 +7,8 @@ from . import images
 
 def draw(ratios, levels, best, named, path):
     """A line for each contestant: those of `best' ({for what: contestant}) and `named' ones in colours, others grey."""
+    from matplotlib import ticker
+
     figure, axes = images.page((8, 5))
     labels = {}
     for what, contestant in best.items():
@@ -22,6 +24,9 @@ def draw(ratios, levels, best, named, path):
         axes.plot(range(len(levels)), [ratios[contestant][level] for level in levels], marker="o", label=label)
     axes.set_xticks(range(len(levels)), levels)
     axes.set_yscale("log")
+    axes.yaxis.set_major_locator(ticker.LogLocator(subs=(1, 1.5, 2, 3, 4, 6, 8)))
+    axes.yaxis.set_major_formatter(ticker.FormatStrFormatter("%g"))
+    axes.yaxis.set_minor_formatter(ticker.NullFormatter())
     axes.set(xlabel="threads", ylabel="rate, relative to the C library's own locks")
     axes.grid(alpha=0.3)
     axes.legend(fontsize="small")
