@@ -29,6 +29,7 @@ struct field {
 	struct guarded *g;
 	int size;
 	int recursive;
+	bool shuffles; /* waiters are to be moved within the queue, too */
 	uint64_t end_ns;
 	atomic_ulong sections, timeouts;
 };
@@ -119,13 +120,16 @@ static void crowd_body(int index, void *arg)
 		}
 		MUST(pthread_mutex_unlock(&g->m));
 		sections++;
-	} while (going_on(f, f->size > 1 || atomic_load_explicit(&f->timeouts, memory_order_relaxed)));
+	} while (going_on(f, f->size > 1 || atomic_load_explicit(&f->timeouts, memory_order_relaxed)) ||
+		 (f->shuffles && going_on(f, suite_counter("shuffled"))));
 	atomic_fetch_add(&f->sections, sections);
 }
 
 static void crowd(int type, int threads, int mutexes, unsigned ms)
 {
-	struct field f = {.size = mutexes, .recursive = type == PTHREAD_MUTEX_RECURSIVE};
+	struct field f = {.size = mutexes,
+			  .recursive = type == PTHREAD_MUTEX_RECURSIVE,
+			  .shuffles = threads == CROWD && suite_shuffles()};
 	unsigned long count = 0;
 
 	f.g = aligned_alloc(64, mutexes * sizeof *f.g);
@@ -148,7 +152,7 @@ static void crowd(int type, int threads, int mutexes, unsigned ms)
 		ck_assert_uint_gt(atomic_load(&f.timeouts), 0);
 		ck_assert_int_ne(suite_entered(), 0); /* under a queue's policy, the queue was used */
 	}
-	if (threads == CROWD && suite_shuffles())
+	if (f.shuffles)
 		ck_assert_int_gt(suite_counter("shuffled"), 0);
 	free(f.g);
 }
