@@ -73,8 +73,8 @@ PK_INLINE bool pk_readers_pop(struct pk_rwlock *rw, uint64_t state)
  * read (acquire) since. False: it has none, or it has been counted back in. */
 bool pk_readers_leave(struct pk_rwlock *rw, uint64_t state);
 
-/* Take away any reader that is counted apart; false if there is none. For who unlocks
- * what another thread has locked. */
+/* Take away any reader that is counted apart; false if none was found: they come and go
+ * meanwhile. For who unlocks what another thread has locked. */
 bool pk_readers_leave_any(struct pk_rwlock *rw);
 
 /* A read was contended; the caller is a reader. Perhaps they should be counted apart. */
