@@ -21,6 +21,15 @@ def medians(results):
             for contestant, at in found.items()}
 
 
+def noise(results, contestant):
+    """How far that one's rates typically lie from their middle, relative to it: half their range, over all levels."""
+    found = {}
+    for name, level, rate in results:
+        if name == contestant:
+            found.setdefault(level, []).append(rate)
+    return statistics.median((max(rates) - min(rates)) / 2 / statistics.median(rates) for rates in found.values())
+
+
 def relative(rates, base):
     """Rates as ratios to the contestant `base'; only those that were measured at all its levels."""
     levels = rates[base]

@@ -36,7 +36,7 @@ FORMAT = 1                      # of the files
 ROUNDS = 4                      # of which each has a quarter of the contestants of the one before
 KEPT = 8                        # of them, at least
 LEAST, MOST = 0.05, 2.0         # seconds for a run of our own benchmark
-MARGIN = 0.02                   # by which the default policy may be behind and still be chosen
+MARGIN = 0.02                   # by which the default policy may be behind and still be chosen, or more if rates vary
 ALWAYS = (contestants.BASE, contestants.DEFAULT, "hmcs")
 SHOWN = 8
 NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
@@ -259,8 +259,8 @@ def table(rows):
                       for n, (cell, width) in enumerate(zip(row, widths))).rstrip() for row in rows]
 
 
-def describe(ratios, results, levels, choice, contention):
-    lines = []
+def describe(ratios, results, levels, choice, contention, noise):
+    lines = [f"Rates of a contestant typically vary by {noise:.0%} to either side.", ""]
     for rank in ranking.LOW, ranking.HIGH:
         order = ranking.rank(ratios, rank)
         shown = order[:SHOWN] + [name for name in (*ALWAYS, order[-1]) if name in order[SHOWN:]]
@@ -363,19 +363,20 @@ def tune(args):
     with progress(f"{len(field)} policies, {len(threads)} contention levels") as advance:
         race(Benchmark(args), field, threads, results, args.seconds, advance)
     ratios = results.ratios()
-    choice = ranking.choose(ratios, args.contention, contestants.DEFAULT, MARGIN)
+    noise = ranking.noise(results.rows, contestants.BASE)
+    choice = ranking.choose(ratios, args.contention, contestants.DEFAULT, max(MARGIN, noise))
     if args.output:
         lineplot.draw(ratios, threads, {kind: ranking.rank(ratios, kind)[0] for kind in (ranking.LOW, ranking.HIGH)},
                       ALWAYS, args.output)
     if args.json:
-        print(json.dumps({**question, "choice": choice, "environment": field[choice], "failed": results.failed,
+        print(json.dumps({**question, "choice": choice, "environment": field[choice], "noise": round(noise, 4), "failed": results.failed,
                           "ratios": {name: {str(n): round(ratio, 4) for n, ratio in at.items()}
                                      for name, at in ratios.items()},
                           "ranks": {kind: [[name, round(ranking.score(ratios[name], kind), 4)]
                                            for name in ranking.rank(ratios, kind)]
                                     for kind in (ranking.LOW, ranking.HIGH)}}))
     else:
-        print("\n".join(describe(ratios, results, threads, choice, args.contention)))
+        print("\n".join(describe(ratios, results, threads, choice, args.contention, noise)))
     if target:
         what = args.command[0] if args.command else "its own benchmark"
         write_choice(target, choice, field[choice],
