@@ -554,7 +554,8 @@ static int wrunlock(struct pk_rwlock *rw)
 
 /* A reader that was not found apart: they come and go while one looks, and an unlock takes
  * away any of them, another one's too. In the state none is missed, so count them there.
- * False: nothing becomes of that, as if a fork had left the lock so. */
+ * False: nothing has become of that for long, as where a fork has left the front taken. The
+ * caller still is a reader by then, so the lock is not freed meanwhile. */
 static PK_COLD bool count_centrally(struct pk_rwlock *rw, unsigned *tries)
 {
 	if (*tries == 0)

@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 
-from . import cells, charts, images, paths, report
+from . import arguments, cells, charts, images, paths, report
 from .contest import QUIET, Contestant, Failed, Noise
 from .progress import progress
 from .results import Results, Unreadable
@@ -36,23 +36,8 @@ AGAIN = 2                       # times as many rounds, at most, where some were
 DATA = "data.json"
 
 
-def positive(kind, most):
-    def parse(text):
-        try:
-            value = kind(text)
-        except ValueError:
-            value = 0
-        if not 0 < value <= most:
-            raise argparse.ArgumentTypeError(f"{text}: a number above 0 is wanted, {most} at most")
-        return value
-    return parse
-
-
 def expression(text):
-    try:
-        found = re.compile(text, re.MULTILINE)
-    except re.error as error:
-        raise argparse.ArgumentTypeError(f"{text}: {error}") from None
+    found = arguments.expression(text)
     if not found.groups:
         raise argparse.ArgumentTypeError(f"{text}: a group (...) around the number is wanted")
     return found
@@ -72,8 +57,8 @@ def add(commands):
     parser.add_argument("--contestant", metavar="SPEC", action="append",
                         help="who runs; the first is what the others are compared with (glibc and parkade)")
     parser.add_argument("--library", metavar="FILE", help="the library, where it is not the one installed")
-    parser.add_argument("--pairs", type=positive(int, 1000), metavar="K", help="rounds of each cell (3 or 5)")
-    parser.add_argument("--seconds", type=positive(float, 3600), metavar="S", help="how long a run takes (0.15 to 0.5)")
+    parser.add_argument("--pairs", type=arguments.positive(int, 1000), metavar="K", help="rounds of each cell (3 or 5)")
+    parser.add_argument("--seconds", type=arguments.positive(float, 3600), metavar="S", help="how long a run takes (0.15 to 0.5)")
     parser.add_argument("--output", metavar="DIRECTORY", help="where the report goes (parkade-bench-DATE)")
     parser.add_argument("--resume", metavar="DIRECTORY", help="go on with what is there, with its options")
     parser.add_argument("--report", metavar="DIRECTORY", help="write the report of what is there again")

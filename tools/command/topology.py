@@ -9,7 +9,7 @@ import os
 import shutil
 import sys
 
-from . import heatmap, hierarchy, images, pairs
+from . import arguments, heatmap, hierarchy, images, pairs
 from .machine import KINDS, Machine, spell
 from .progress import progress
 
@@ -28,13 +28,6 @@ class Unreadable(Exception):
     pass
 
 
-def positive(text):
-    number = float(text)
-    if not 0 < number < 1e6:
-        raise ValueError
-    return number
-
-
 def ratio(text):
     number = float(text)
     if not 1 < number < 100:
@@ -49,7 +42,7 @@ def add(commands):
     source = parser.add_mutually_exclusive_group()
     source.add_argument("--measure", action="store_true", help="measure pairs of CPUs")
     source.add_argument("--load", metavar="FILE", help="take what --save has written, here or on another machine")
-    parser.add_argument("--seconds", type=positive, default=20, metavar="S",
+    parser.add_argument("--seconds", type=arguments.positive(float, 1e6), default=20, metavar="S",
                         help="how long to measure (20); where that is too short for all pairs, some are chosen")
     parser.add_argument("--gap", type=ratio, default=hierarchy.GAP, metavar="RATIO",
                         help=f"how much faster a level must be than the one around it ({hierarchy.GAP})")

@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 
-from . import contestants, images, lineplot, paths, preload, ranking
+from . import arguments, contestants, images, lineplot, paths, preload, ranking
 from .machine import KINDS, Machine
 from .progress import progress
 
@@ -53,13 +53,6 @@ def numbers(text):
     return found
 
 
-def positive(text):
-    number = float(text)
-    if not 0 < number < 1e7:
-        raise ValueError
-    return number
-
-
 def kinds(text):
     found = [kind for kind in KINDS if kind in text.split(",")]
     if len(found) != len(text.split(",")):
@@ -67,17 +60,10 @@ def kinds(text):
     return found
 
 
-def pattern(text):
-    try:
-        return re.compile(text)
-    except re.error as error:
-        raise argparse.ArgumentTypeError(f"{text}: {error}") from None
-
-
 def add(commands):
     parser = commands.add_parser("tune", help="find the best policy for this machine", description=DESCRIPTION,
                                  epilog=EPILOG, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=positive, default=300, metavar="S", help="how long it may take (300)")
+    parser.add_argument("--seconds", type=arguments.positive(float, 1e7), default=300, metavar="S", help="how long it may take (300)")
     parser.add_argument("--threads", type=numbers, metavar="N,N,...",
                         help="contention levels (1, 2, 4 ... to four times the CPUs)")
     parser.add_argument("--levels", type=kinds, metavar="KIND,...",
@@ -86,10 +72,10 @@ def add(commands):
                         help="only these, as 'clof:*'; may be given several times")
     parser.add_argument("--contention", choices=(ranking.LOW, ranking.HIGH), default=ranking.LOW,
                         help="which rank the choice goes by (low, which the paper found more balanced)")
-    parser.add_argument("--metric", type=pattern, metavar="REGEX",
+    parser.add_argument("--metric", type=arguments.expression, metavar="REGEX",
                         help="finds the result in what COMMAND prints: its group, or all of it, is a number")
     parser.add_argument("--less", action="store_true", help="a lower number is better")
-    parser.add_argument("--limit", type=positive, default=60, metavar="S",
+    parser.add_argument("--limit", type=arguments.positive(float, 1e7), default=60, metavar="S",
                         help="how long a single run of COMMAND may take (60)")
     parser.add_argument("--save", metavar="FILE", help="keep every result there, and go on from those that are there")
     parser.add_argument("--output", type=images.name, metavar="FILE", help="draw the ranks: FILE.png or FILE.svg")
