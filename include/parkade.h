@@ -5,6 +5,8 @@
 #ifndef PARKADE_H
 #define PARKADE_H
 
+#include <pthread.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* A program that may run without the library defines PARKADE_OPTIONAL before it includes
@@ -39,6 +41,55 @@ int parkade_stat(const char *name, uint64_t *value) PARKADE_WEAK;
  * The name stays with the address, whatever is there later. Not while the caller is inside
  * an allocator. */
 void parkade_lock_name(const void *lock, const char *name) PARKADE_WEAK;
+
+/* What threads have waited for one lock so far. Later releases may add fields at the end. */
+struct parkade_lock_stats {
+	uint64_t got;	      /* waits that ended with the lock, or with a condition variable's signal */
+	uint64_t late;	      /* waits that ended with the deadline, or a cancellation */
+	uint64_t reads;	      /* waits, of both sorts, that were to read (rwlock) */
+	uint64_t wait_ns;     /* all waits together, in nanoseconds */
+	uint64_t wait_max_ns; /* the longest */
+	uint64_t near, far;   /* one waiter and the next to get the lock were on the same NUMA node, or were not (where
+			       * nodes are a level of the machine, says parkade topology; else all are near) */
+	uint64_t turns;	      /* the next one was waiting already when the one before got it */
+	uint64_t turn_ns;     /* and got it after that time, of all these together: about how long it is held */
+	uint64_t stolen;      /* waits that ended by spinning, without a place in a queue */
+	uint64_t sleeps;      /* how often waiters slept */
+};
+
+/* Read the statistics of a lock (a mutex, rwlock, spin lock or condition variable), in a
+ * process that keeps them (PARKADE_STATS). A thread that finds a lock free does not count.
+ * Numbers that change meanwhile are each right, but need not be of the same moment. It
+ * takes no lock and allocates nothing.
+ *
+ * stats  receives them
+ * size   sizeof(*stats), by which the library knows how much of it the caller knows; what
+ *        the library does not know is 0
+ *
+ * Returns 0; ENOENT: nobody has had to wait for that lock, or there was no room left to
+ * count it; ENOTSUP: no statistics are kept; EINVAL: size is 0. */
+int parkade_lock_stats(const void *lock, struct parkade_lock_stats *stats, size_t size) PARKADE_WEAK;
+
+/* Give the mutexes that will be initialised with these attributes a policy of their own,
+ * whatever PARKADE_POLICY says and parkade ctl changes for the others.
+ *
+ * policy  a name that PARKADE_POLICY takes, as "cna"; null: that of the process
+ *
+ * It is kept where the C library has the attribute of the priority ceiling, which means
+ * nothing for mutexes without PTHREAD_PRIO_PROTECT: pthread_mutexattr_getprioceiling()
+ * then returns something, pthread_mutexattr_setprioceiling() takes the policy away, and
+ * pthread_mutexattr_settype() leaves it. With the attributes of another kind of mutex than
+ * those that the library serves (process-shared, robust, with a priority protocol) a
+ * mutex cannot be initialised: ENOTSUP.
+ *
+ * Returns 0; EINVAL: there is no such policy; ENOTSUP: it cannot be that of one mutex
+ * (glibc, a composition such as clof:mcs-tkt), or not here (those with levels, such as hmcs,
+ * if it has never been in force in this process), or the mutex would be none of the library's. */
+int parkade_mutexattr_setpolicy_np(pthread_mutexattr_t *attr, const char *policy) PARKADE_WEAK;
+
+/* Copy the name of the policy that the attributes give, or "" if they leave it to the
+ * process. Returns 0, or ERANGE: it does not fit (32 bytes are enough). */
+int parkade_mutexattr_getpolicy_np(const pthread_mutexattr_t *attr, char *policy, size_t size) PARKADE_WEAK;
 
 /* How many sockets (NUMA nodes with CPUs) the process's threads are told apart by,
  * at least 1: the machine's, or those of PARKADE_TOPOLOGY. */

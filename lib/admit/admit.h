@@ -87,6 +87,24 @@ enum pk_policy pk_policy_select(const char *name);
 /* Whether the policy of that name wants the levels of the machine (rt/topology.h). */
 bool pk_policy_has_levels(const char *name);
 
+/* A lock may have a policy of its own, by a number that fits a byte: 1 + its row in policy.def; 0: it has none, and
+ * that in force is its. The number of the policy of that name, 0 if there is none, or PK_POLICY_UNFIT: the one that
+ * means no library at all, and compositions other than those that have been in force under the name of their row. */
+enum { PK_POLICY_UNFIT = -1 };
+int pk_policy_number(const char *name);
+
+/* The name of a row as users write it, into that buffer; false: it is too small. */
+bool pk_policy_spell(unsigned number, char *name, size_t size);
+
+/* What a lock of that own policy waits by, or null. Whatever the number is: one that means nothing here counts as none.
+ */
+const struct pk_admit_ops *pk_policy_own(unsigned number);
+
+PK_INLINE const struct pk_admit_ops *pk_policy_for(unsigned number)
+{
+	return pk_unlikely(number) ? pk_policy_own(number) : pk_load_acquire(&pk_admit);
+}
+
 /* The operations of a policy; null if it has no queue. */
 const struct pk_admit_ops *pk_policy_ops(unsigned policy);
 

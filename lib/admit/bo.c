@@ -114,7 +114,7 @@ static int doze(struct pk_queue *q, struct pk_waiter *w, const struct pk_deadlin
 
 	if (!(state_of(q, aux) & HELD) || (aux != want && !pk_cas_relaxed(&q->aux, &aux, want)))
 		return 0;
-	pk_spin_end(w);
+	pk_spin_missed(w);
 	pk_count(w, PK_STAT_parked);
 	w->slept = true;
 	pk_store_relaxed(&pk_self.asleep, true);

@@ -60,7 +60,7 @@ static void set_aside(struct pk_waiter *w, struct pk_waiter *first, struct pk_wa
 		pk_store_release(&w->aside->hint->next, first); /* O2 */
 	} else {
 		w->aside = first;
-		w->batch = draw(w, (uint32_t)pk_config.batch);
+		w->batch = draw(w, pk_knob(batch));
 		first->batch = (uint32_t)pk_clock_us(); /* since when */
 	}
 	w->aside->hint = last;
@@ -113,7 +113,7 @@ static bool is_due(const struct pk_waiter *w)
 /* Nobody is set aside, and it is not worth while to begin with it. */
 static bool is_light(const struct pk_waiter *w)
 {
-	return !w->aside && draw(w, (uint32_t)pk_config.reduction) > 2;
+	return !w->aside && draw(w, pk_knob(reduction)) > 2;
 }
 
 static enum pk_entered enter(struct pk_queue *q, struct pk_waiter *w, const struct pk_deadline *deadline)

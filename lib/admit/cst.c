@@ -184,7 +184,7 @@ static enum pk_entered lead(struct pk_queue *q, struct pk_waiter *w, const struc
 			return PK_ORPHANED;
 		}
 		if (prev) {
-			w->stays = true;
+			w->manner = PK_STAYS;
 			w->shuffler = 1;
 			sn->leader = w;
 			set_state(w, PK_WAITING);
@@ -264,7 +264,7 @@ static bool may_keep(struct snode *sn)
 {
 	uint32_t now;
 
-	if (sn->turn > (uint32_t)pk_config.batch)
+	if (sn->turn > pk_knob(batch))
 		return false;
 	if (!pk_load_relaxed(&sn->next))
 		return true;

@@ -133,7 +133,7 @@ static bool may_keep(const struct pk_composed *c, struct cohort *co, unsigned le
 {
 	uint32_t now;
 
-	if (!co->turn || co->turn > (pk_config_batch_given ? (uint32_t)pk_config.batch : c->bound))
+	if (!co->turn || co->turn > (pk_load_relaxed(&pk_config_batch_given) ? pk_knob(batch) : c->bound))
 		return false;
 	if (level == 0 && co->turn % LOOK)
 		return true;
@@ -222,7 +222,7 @@ static enum pk_entered rise(const struct pk_composed *c, unsigned level, struct 
 		return withdraw(c, w, PK_ORPHANED);
 	node->socket = w->socket;
 	node->policy = w->policy;
-	node->stays = true;
+	node->manner = PK_STAYS;
 	co->high = node;
 	co->above = bay ? cohort_of(bay) : NULL;
 	pk_self.context = node;

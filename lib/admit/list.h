@@ -95,7 +95,7 @@ PK_INLINE void pk_list_rouse(struct pk_waiter *by, struct pk_waiter *n)
 {
 	uint32_t seen = pk_load_relaxed(&n->status);
 
-	if (pk_state(seen) != PK_PARKED || !pk_spin_room(n->socket))
+	if (pk_state(seen) != PK_PARKED || n->manner == PK_SLEEPS || !pk_spin_room(n->socket))
 		return;
 	/* relaxed: only the status itself is told */
 	if (pk_cas_relaxed(&n->status, &seen, pk_in_state(seen, PK_SPINNING))) {
@@ -145,7 +145,7 @@ PK_INLINE bool pk_list_park(struct pk_waiter *w, uint32_t waiting, const struct 
 
 	if (!pk_cas_relaxed(&w->status, &waiting, parked))
 		return true;
-	pk_spin_end(w);
+	pk_spin_missed(w);
 	pk_count(w, PK_STAT_parked);
 	w->slept = true;
 	pk_store_relaxed(&pk_self.asleep, true);
@@ -178,10 +178,10 @@ PK_INLINE enum pk_entered pk_list_wait(struct pk_queue *q, struct pk_waiter *w, 
 				pk_spin_end(w);
 				budget = pk_spin_begin(w);
 			}
-		} else if (pk_spent(&budget) && !(w->stays && pk_list_park(w, status, deadline)) &&
+		} else if (pk_spent(&budget) && !(pk_waiter_stays(w) && pk_list_park(w, status, deadline)) &&
 			   pk_waiter_abandon(w)) {
-			pk_spin_end(w);
-			if (!w->stays)
+			pk_spin_missed(w);
+			if (!pk_waiter_stays(w))
 				return PK_OUT;
 			pk_count(w, PK_STAT_timedout);
 			return PK_TIMED_OUT;
@@ -422,7 +422,7 @@ PK_INLINE bool pk_list_spin(struct pk_waiter *w)
 	do
 		crowned = pk_waiter_is_head(w);
 	while (!crowned && !pk_spent(&budget));
-	pk_spin_end(w);
+	crowned ? pk_spin_end(w) : pk_spin_missed(w);
 	return crowned;
 }
 

@@ -37,7 +37,7 @@ static void push(struct pk_waiter *w, struct pk_waiter *x)
 	if (younger) {
 		younger->hint = x;
 	} else {
-		w->batch = (uint32_t)pk_config.batch;
+		w->batch = pk_knob(batch);
 		x->batch = (uint32_t)pk_clock_us();
 	}
 	w->aside = x;
@@ -139,7 +139,7 @@ static void leave(struct pk_queue *q, struct pk_waiter *w, int *held)
 		w->batch--;
 	if (n && w->aside && is_due(w)) {
 		x = pop(w, pop_eldest);
-		w->batch = (uint32_t)pk_config.batch;
+		w->batch = pk_knob(batch);
 		if (x) {
 			pk_store_release(&x->next, n); /* O2 */
 			pk_store_release(&w->next, x); /* O2 */

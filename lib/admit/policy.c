@@ -68,6 +68,44 @@ enum pk_policy pk_policy_select(const char *name)
 	return p;
 }
 
+int pk_policy_number(const char *name)
+{
+	enum pk_policy p = 0;
+
+	while (p < PK_POLICIES && !is_named(policies[p].name, name))
+		p++;
+	if (p == PK_POLICIES)
+		return 0;
+	return strchr(name, ':') || p == PK_POLICY_glibc || (is_composed(p) && !pk_composed_ops(p)) ? PK_POLICY_UNFIT
+												    : (int)p + 1;
+}
+
+bool pk_policy_spell(unsigned number, char *name, size_t size)
+{
+	const char *row = number && number <= PK_POLICIES ? policies[number - 1].name : "";
+	size_t n = 0;
+
+	if (strlen(row) >= size)
+		return false;
+	for (; row[n]; n++)
+		name[n] = row[n] == '_' ? '-' : row[n];
+	name[n] = '\0';
+	return true;
+}
+
+PK_COLD const struct pk_admit_ops *pk_policy_own(unsigned number)
+{
+	const struct pk_admit_ops *in_force = pk_load_acquire(&pk_admit), *ops;
+	enum pk_policy p = (enum pk_policy)(number - 1);
+
+	if (number > PK_POLICIES)
+		return in_force;
+	if (!is_composed(p))
+		return policies[p].ops;
+	ops = pk_composed_ops(p);
+	return ops ? ops : in_force;
+}
+
 const struct pk_admit_ops *pk_policy_ops(unsigned policy)
 {
 	return policy < PK_POLICIES ? policies[policy].ops : pk_composed_ops(policy);

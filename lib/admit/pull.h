@@ -90,7 +90,7 @@ PK_INLINE bool pk_pull_sleep(struct pk_waiter *w, struct pk_waiter *prev, const 
 
 	if (pk_state(status) >= PK_HEAD || !pk_cas_relaxed(&w->status, &status, parked))
 		return true;
-	pk_spin_end(w);
+	pk_spin_missed(w);
 	pk_fence(); /* O3 */
 	if (pk_pull_mark(prev, w)) {
 		pk_count(w, PK_STAT_parked);

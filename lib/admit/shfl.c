@@ -86,7 +86,7 @@ static void shuffle(struct pk_queue *q, struct pk_waiter *s, const int *word)
 	s->batch = batch;
 	s->hint = NULL;
 	pk_store_relaxed(&s->shuffler, 0);
-	if (batch >= (uint32_t)pk_config.batch || is_over(q))
+	if (batch >= pk_knob(batch) || is_over(q))
 		return;
 	while ((cur = pk_list_next(prev))) {
 		struct pk_waiter *next = pk_list_next(cur);
@@ -112,7 +112,7 @@ static void shuffle(struct pk_queue *q, struct pk_waiter *s, const int *word)
 			}
 			last = cur;
 			pk_list_rouse(s, cur);
-			if (batch >= (uint32_t)pk_config.batch)
+			if (batch >= pk_knob(batch))
 				break; /* D8 */
 		}
 		if (word ? !pk_load_relaxed(word) : pk_state(pk_load_relaxed(&s->status)) >= PK_HEAD)

@@ -257,7 +257,7 @@ PK_INLINE enum pk_entered pk_ticket_wait(struct pk_queue *q, struct pk_waiter *w
 			break;
 		if (!pk_spent(&budget))
 			continue;
-		pk_spin_end(w);
+		pk_spin_missed(w);
 		pk_count(w, PK_STAT_parked);
 		pk_store_relaxed(&pk_self.asleep, true);
 		sleep(q, w);

@@ -6,7 +6,7 @@
  * The fields that glibc uses keep glibc's meaning (doc/DESIGN.md section 1).
  * Ours are the bytes that glibc leaves alone for the kinds that we serve: the
  * robust-list node holds the admission queue, and of the 8 bytes at `kind` the
- * last two hold flags (glibc: the elision count, or the high half of the
+ * last two hold a policy and flags (glibc: the elision count, or the high half of the
  * adaptive spin estimate). All of them zero is an idle mutex, as the static
  * initialisers leave it.
  *
@@ -68,8 +68,14 @@ struct pk_mutex {
 #define PK_FLAG_SPINNER (PK_KIND_BYTE(7) & 0x2020202020202020u)
 /* Waiters sleep outside of the queue (pthread/lot.c). */
 #define PK_FLAG_LOT (PK_KIND_BYTE(7) & 0x1010101010101010u)
+/* Heads have to sleep: to spin behind them is in vain (pthread/turn.c). */
+#define PK_FLAG_SLOW (PK_KIND_BYTE(7) & 0x8080808080808080u)
 /* glibc's adaptive spin estimate, written by its code on ADAPTIVE mutexes. */
 #define PK_FLAG_SPINS (PK_KIND_BYTE(4) | PK_KIND_BYTE(5))
+/* The mutex's own policy, a number of admit/admit.h, or 0: written by its initialisation. Others than mutexes
+ * have other things in this byte. */
+#define PK_FLAG_POLICY PK_KIND_BYTE(6)
+#define PK_FLAG_POLICY_ONE (PK_FLAG_POLICY & 0x0101010101010101u)
 
 #define PK_ASSERT_SAME(ours, glibcs)                                                                                   \
 	_Static_assert(offsetof(struct pk_mutex, ours) == offsetof(pthread_mutex_t, __data.glibcs),                    \
@@ -99,6 +105,11 @@ _Static_assert(offsetof(struct pk_mutex, queue) - offsetof(struct pk_mutex, kind
 PK_INLINE struct pk_gate *pk_mutex_gate(struct pk_mutex *m)
 {
 	return (struct pk_gate *)&m->kind;
+}
+
+PK_INLINE unsigned pk_mutex_policy(const struct pk_mutex *m)
+{
+	return (unsigned)((__atomic_load_n(&m->kind, __ATOMIC_RELAXED) & PK_FLAG_POLICY) / PK_FLAG_POLICY_ONE);
 }
 
 PK_INLINE struct pk_mutex *pk_mutex_of(pthread_mutex_t *mutex)
@@ -170,7 +181,7 @@ struct pk_rwlock {
 #define PK_RW_WRITER PK_RW_IN_READERS(3)
 #define PK_RW_READER PK_RW_IN_READERS(8)
 #define PK_RW_READERS PK_RW_IN_READERS(0x7ffffff8)
-/* Ours. The gate's PK_FLAG_QUEUE, PK_FLAG_SPINNER and PK_FLAG_LOT are elsewhere. */
+/* Ours. The gate's PK_FLAG_* are elsewhere. */
 #define PK_RW_CLOSED PK_RW_IN_FLAGS(0x100)   /* who waits in front goes next */
 #define PK_RW_SLEEPER PK_RW_IN_FLAGS(0x200)  /* who waits in front sleeps */
 #define PK_RW_PARKED PK_RW_IN_FLAGS(0x400)   /* readers sleep */
@@ -189,7 +200,7 @@ PK_ASSERT_SAME_RW(shared, __shared);
 PK_ASSERT_SAME_RW(kind, __flags);
 _Static_assert(sizeof(struct pk_rwlock) <= sizeof(pthread_rwlock_t), "pthread_rwlock_t has no room for a queue");
 _Static_assert(offsetof(struct pk_rwlock, queue) == offsetof(struct pk_gate, queue), "an rwlock begins with a gate");
-_Static_assert(!((PK_FLAG_QUEUE | PK_FLAG_SPINNER | PK_FLAG_LOT) &
+_Static_assert(!((PK_FLAG_QUEUE | PK_FLAG_SPINNER | PK_FLAG_LOT | PK_FLAG_SLOW) &
 		 (PK_RW_IN_READERS(UINT32_MAX) | PK_RW_IN_FLAGS(0xfff1f00))),
 	       "the gate's flags are its own");
 

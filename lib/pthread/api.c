@@ -28,7 +28,7 @@ PUBLIC const char *parkade_version(void)
 
 PUBLIC const char *parkade_policy(void)
 {
-	return pk_config.policy;
+	return pk_load_relaxed(&pk_config.policy);
 }
 
 PUBLIC int parkade_stat(const char *name, uint64_t *value)
@@ -44,6 +44,18 @@ PUBLIC int parkade_stat(const char *name, uint64_t *value)
 PUBLIC void parkade_lock_name(const void *lock, const char *name)
 {
 	pk_watch_name(lock, name);
+}
+
+PUBLIC int parkade_lock_stats(const void *lock, struct parkade_lock_stats *stats, size_t size)
+{
+	struct parkade_lock_stats sum = {.got = 0};
+	int ret = size ? pk_watch_read(lock, &sum) : EINVAL;
+
+	if (ret)
+		return ret;
+	memset(stats, 0, size);
+	memcpy(stats, &sum, size < sizeof(sum) ? size : sizeof(sum));
+	return 0;
 }
 
 PUBLIC unsigned parkade_sockets(void)

@@ -55,6 +55,27 @@ PUBLIC void parkade_lock_name(const void *lock, const char *name)
 	(void)lock, (void)name;
 }
 
+PUBLIC int parkade_lock_stats(const void *lock, struct parkade_lock_stats *stats, size_t size)
+{
+	(void)lock, (void)stats;
+	return size ? ENOTSUP : EINVAL;
+}
+
+PUBLIC int parkade_mutexattr_setpolicy_np(pthread_mutexattr_t *attr, const char *policy)
+{
+	(void)attr;
+	return policy ? ENOTSUP : 0;
+}
+
+PUBLIC int parkade_mutexattr_getpolicy_np(const pthread_mutexattr_t *attr, char *policy, size_t size)
+{
+	(void)attr;
+	if (!size)
+		return ERANGE;
+	*policy = '\0';
+	return 0;
+}
+
 PUBLIC unsigned parkade_sockets(void)
 {
 	return 1;

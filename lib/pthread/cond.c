@@ -198,7 +198,7 @@ static struct pk_waiter *claim_local(struct pk_cond *c, struct pk_waiter *last)
 	unsigned socket = pk_socket_here(pk_self.record ? pk_self.record->index : 0);
 	struct pk_waiter *first = last->next, *w = first;
 
-	if (c->passed >= (uint32_t)pk_config.batch)
+	if (c->passed >= pk_knob(batch))
 		return NULL;
 	for (int i = 0; i < LOCAL_WAITERS; i++, w = w->next) {
 		if (w->socket == socket && claim(c, w)) {
@@ -294,8 +294,8 @@ static bool is_owner(struct pk_mutex *m)
  * them is let loose the mutex is there. */
 static void deliver_to(struct pk_queue *home, struct pk_waiter *first)
 {
-	const struct pk_admit_ops *ops = pk_load_acquire(&pk_admit);
 	struct pk_mutex *m = home ? (struct pk_mutex *)((char *)home - offsetof(struct pk_mutex, queue)) : NULL;
+	const struct pk_admit_ops *ops;
 	struct pk_waiter *last, *next;
 
 	if (!m) { /* glibc's, or one that its waiter still holds */
@@ -306,7 +306,7 @@ static void deliver_to(struct pk_queue *home, struct pk_waiter *first)
 		}
 	} else if (!is_owner(m)) {
 		wake(first);
-	} else if (ops && ops->splice) {
+	} else if ((ops = pk_policy_for(pk_mutex_policy(m))) && ops->splice) { /* its holder may look at it */
 		for (last = first; pk_count_in(pk_self.record, PK_STAT_morphed), next = pk_load_relaxed(&last->next);)
 			last = next;
 		ops->splice(home, first, last, &m->lock);
@@ -446,6 +446,7 @@ static int wait_listed(struct pk_cond *c, pthread_mutex_t *mutex, struct pk_queu
 	pk_count(w, PK_STAT_blocked);
 	w->home = home;
 	w->socket = (uint16_t)pk_socket_here(r->index);
+	w->manner = PK_STAYS;
 	w->slept = true; /* it may be moved to the word */
 	w->queue = &c->waiters;
 	w->policy = PK_POLICY_word; /* none, until it is moved */
@@ -466,9 +467,9 @@ static int wait_listed(struct pk_cond *c, pthread_mutex_t *mutex, struct pk_queu
 	}
 	watch = pk_watch_begin(&watched);
 	late = sleep_blocked(w, deadline);
-	if (pk_unlikely(watch))
-		pk_watch_end(&watched, PK_WATCH_COND, c, late);
 	state = pk_state(pk_load_acquire(&w->status)); /* C2 */
+	if (pk_unlikely(watch))
+		pk_watch_end(&watched, PK_WATCH_COND, c, state == PK_LEAVING);
 	if (state == PK_SIGNALLED || (state == PK_HEAD && !w->queue))
 		next = pk_load_relaxed(&w->next);
 	if (home && state != PK_SIGNALLED && state != PK_LEAVING) {
@@ -625,7 +626,8 @@ int pk_cond_init(pthread_cond_t *cond, const pthread_condattr_t *attr)
 	}
 	/* It leaves the flags of the attributes, and zero otherwise. */
 	ret = pk_real()->pthread_cond_init(cond, attr);
-	if (!ret && pk_cond_is_shared(c) && pk_config.cond_shared[0] == 'p' && strcmp(pk_config.policy, "glibc"))
+	if (!ret && pk_cond_is_shared(c) && pk_config.cond_shared[0] == 'p' &&
+	    strcmp(pk_load_relaxed(&pk_config.policy), "glibc"))
 		pk_store_relaxed(&c->waiters.tail, PK_COND_OURS);
 	return ret;
 }

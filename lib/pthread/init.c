@@ -60,7 +60,7 @@ static __attribute__((constructor)) void setup(void)
 	pk_incarnation_next();
 	pk_fork_setup();
 	pk_readers_setup(pk_config.readers);
-	pk_lot_open = !strcmp(pk_config.parking, "socket");
+	pk_lot_setup(pk_config.parking);
 	pk_thread_setup(pk_cond_waiter_gone); /* from here on threads get records */
 	if (pk_policy_select(pk_config.policy) == PK_POLICY_glibc)
 		pk_thread_forward();

@@ -12,6 +12,13 @@
  *  D83	Who has waited for 100 ms queues for good, in its place, as with
  *	PARKADE_PARKING=queue. This bounds the wait where the queue never runs dry: the
  *	paper wakes a socket's sleepers when the lock moves on to another one.
+ *  D84	One in ROTATION who come to the queue calls a sleeper of its socket, too, or else the
+ *	same few threads have the lock while they keep the queue from running dry. And one in
+ *	DELEGATION of these calls one of another socket, which stays in the queue until it is
+ *	served: the lock moves on to a socket of which somebody is in the queue when a batch
+ *	ends, and a spinner would have left by then.
+ *  D85	A socket's spinners leave the queue when their budget is spent. How many there may
+ *	be is therefore learnt (rt/spin.h).
  *
  * A bay's key is the address of the queue's `aux`: the policies have bays of the queue
  * (admit/cst.c), readers of the lock (readers.c).
@@ -37,6 +44,8 @@
  * those of others are left to their 100 ms. */
 #include "pthread/lot.h"
 
+#include <string.h>
+
 #include "admit/aux.h"
 #include "rt/config.h"
 #include "rt/park.h"
@@ -44,29 +53,60 @@
 #include "rt/thread.h"
 #include "rt/topology.h"
 
+enum {
+	ROTATION = 64,
+	DELEGATION = 4,
+	STAY = 1 << 30, /* in a bay's `lead`: who is up first is a delegate */
+};
+
 bool pk_lot_open;
+bool pk_lot_adapts;
+
+void pk_lot_setup(const char *parking)
+{
+	pk_lot_adapts = !strcmp(parking, "auto") && pk_spin_anywhere();
+	pk_lot_open = pk_lot_adapts || !strcmp(parking, "socket");
+}
+
+enum pk_manner pk_lot_manner(const struct pk_site *at, unsigned socket)
+{
+	if (!pk_lot_open || (pk_lot_adapts && !(at->marks && pk_spin_limit(socket))))
+		return PK_STAYS;
+	return pk_lot_adapts && pk_load_relaxed(&at->gate->flags) & PK_FLAG_SLOW ? PK_SLEEPS : PK_LEAVES;
+}
 
 static const void *object_of(const struct pk_gate *gate)
 {
 	return &gate->queue.aux;
 }
 
-/* How many have been called from a bay since sleepers of another socket were: a guide. In
- * what readers have there a rest does no harm, either (rt/park.c). */
+/* How many have been called from a bay since sleepers of another socket were, and STAY. It
+ * is a guide: changes may be lost. In what readers have there a rest does no harm, either
+ * (rt/park.c). */
 static uint32_t *turns_of(struct pk_bay *bay)
 {
 	return &bay->lead;
 }
 
-bool pk_lot_park(struct pk_gate *gate, unsigned socket, const struct timespec *until)
+static bool is_delegate(struct pk_bay *bay)
+{
+	uint32_t turns = pk_load_relaxed(turns_of(bay));
+
+	if (!(turns & STAY))
+		return false;
+	pk_store_relaxed(turns_of(bay), turns & ~(uint32_t)STAY);
+	return true;
+}
+
+enum pk_manner pk_lot_park(struct pk_gate *gate, unsigned socket, const struct timespec *until)
 {
 	const struct pk_deadline deadline = {until, CLOCK_MONOTONIC};
 	struct pk_bay *bay = pk_park_enter(socket, object_of(gate));
 	uint32_t calls;
-	int late = 0;
+	bool stays = false;
 
 	if (!bay)
-		return false;
+		return PK_STAYS;
 	calls = pk_park_ready(bay); /* O2, O3 */
 	if (!(pk_load_relaxed(&gate->flags) & PK_FLAG_LOT)) {
 		pk_or_relaxed(&gate->flags, PK_FLAG_LOT);
@@ -74,23 +114,25 @@ bool pk_lot_park(struct pk_gate *gate, unsigned socket, const struct timespec *u
 	}
 	if (pk_queue_busy(&gate->queue)) {
 		pk_count_in(pk_self.record, PK_STAT_parked);
-		late = pk_futex_wait(&bay->calls, calls, &deadline);
+		stays = pk_futex_wait(&bay->calls, calls, &deadline) || is_delegate(bay);
 	}
 	pk_bay_leave(bay, object_of(gate));
-	return !late;
+	if (stays)
+		return PK_STAYS;
+	return pk_spin_limit(socket) ? PK_CALLED : PK_LEAVES;
 }
 
-/* Call a batch of a socket's sleepers; false if there are none. */
-static bool call_socket(struct pk_gate *gate, unsigned socket)
+/* Call so many of a socket's sleepers, or (0) a delegate of them; false if there are none. */
+static bool call_socket(struct pk_gate *gate, unsigned socket, int batch)
 {
-	int batch = 1 + (int)pk_spin_rooms(socket);
 	bool any = false;
 
 	for (struct pk_bay *bay = NULL; (bay = pk_bay_next(socket, object_of(gate), bay));) {
 		any = true;
-		pk_store_relaxed(turns_of(bay), pk_load_relaxed(turns_of(bay)) + (unsigned)batch);
+		pk_store_relaxed(turns_of(bay), batch ? pk_load_relaxed(turns_of(bay)) + (unsigned)batch
+						      : pk_load_relaxed(turns_of(bay)) | STAY);
 		pk_add_release(&bay->calls, 1); /* O3 */
-		pk_futex_wake(&bay->calls, batch);
+		pk_futex_wake(&bay->calls, batch ? batch : 1);
 	}
 	return any;
 }
@@ -100,7 +142,7 @@ static bool had_turn(struct pk_gate *gate, unsigned socket)
 {
 	struct pk_bay *bay = pk_bay_next(socket, object_of(gate), NULL);
 
-	if (!bay || pk_load_relaxed(turns_of(bay)) < (uint32_t)pk_config.batch)
+	if (!bay || (pk_load_relaxed(turns_of(bay)) & ~(uint32_t)STAY) < pk_knob(batch))
 		return false;
 	pk_store_relaxed(turns_of(bay), 0);
 	return true;
@@ -112,10 +154,26 @@ static bool call(struct pk_gate *gate, unsigned socket)
 {
 	unsigned first = had_turn(gate, socket) ? socket + 1 : socket;
 
-	for (unsigned i = 0; i < pk_sockets; i++)
-		if (call_socket(gate, (first + i) % pk_sockets))
+	for (unsigned i = 0; i < pk_sockets; i++) {
+		unsigned s = (first + i) % pk_sockets;
+
+		if (call_socket(gate, s, 1 + (int)pk_spin_rooms(s)))
 			return true;
+	}
 	return false;
+}
+
+void pk_lot_rotate(struct pk_gate *gate, unsigned socket, unsigned turn)
+{
+	if (turn % ROTATION || !(pk_load_relaxed(&gate->flags) & PK_FLAG_LOT))
+		return;
+	if (turn / ROTATION % DELEGATION) {
+		call_socket(gate, socket, 1);
+		return;
+	}
+	for (unsigned i = 1; i < pk_sockets; i++)
+		if (call_socket(gate, (socket + i) % pk_sockets, 0))
+			return;
 }
 
 static bool is_dry(const struct pk_gate *gate)

@@ -1,24 +1,45 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* SPDX-FileCopyrightText: 2026 The parkade authors */
-/* Sleeping outside of the admission queue, by socket (PARKADE_PARKING=socket): CST's
- * parking lists, for every policy.
+/* Sleeping outside of the admission queue, by socket (PARKADE_PARKING=socket, or auto):
+ * CST's parking lists, for every policy.
  *
  * A waiter that would have to sleep in the queue leaves it, or does not enter it, and
  * sleeps in a bay of its socket. So the queue holds those who spin, and its head. When
- * it has run dry a batch of sleepers is called, who queue again. */
+ * it has run dry a batch of sleepers is called, who queue again; and now and then one is,
+ * so that all get their turn.
+ *
+ * This pays where waiters spin, and while that helps them. By `auto` others sleep in the
+ * queue: those of sockets where nobody may spin, those of a mutex of which the heads have to
+ * sleep (PK_FLAG_SLOW), and those of a lock that does not keep that flag. */
 #ifndef PK_LOT_H
 #define PK_LOT_H
 
+#include "admit/admit.h"
 #include "base/layout.h"
+#include "pthread/word.h"
 #include "rt/futex.h"
 
-/* Whether waiters sleep here: set once, in the constructor. */
+/* Whether waiters sleep here, ever: set once, in the constructor. */
 extern bool pk_lot_open;
+/* And whether that depends on how the heads fare (PK_FLAG_SLOW). */
+extern bool pk_lot_adapts;
+
+/* PARKADE_PARKING. After pk_spin_setup(). */
+void pk_lot_setup(const char *parking);
+
+/* How a thread on that socket is to wait there: one of PK_LEAVES, PK_STAYS and
+ * PK_SLEEPS. */
+enum pk_manner pk_lot_manner(const struct pk_site *at, unsigned socket);
 
 /* Sleep until called, or until that time (CLOCK_MONOTONIC) at the latest. May return
- * early. False: it is that late, or there is no room to sleep here; the caller is to
- * queue, and to sleep in its place. */
-bool pk_lot_park(struct pk_gate *gate, unsigned socket, const struct timespec *until);
+ * early. How to wait from then on: PK_CALLED or PK_LEAVES; or PK_STAYS if it is that late,
+ * or there is no room to sleep here. */
+enum pk_manner pk_lot_park(struct pk_gate *gate, unsigned socket, const struct timespec *until);
+
+/* To be called by who is going to wait in the queue: calls a sleeper now and then, so that
+ * it is not always the same who circulate. `turn`: how often the caller has done that, or
+ * the low bits of it. */
+void pk_lot_rotate(struct pk_gate *gate, unsigned socket, unsigned turn);
 
 /* To be called by everyone who has waited, when its wait is over in whatever way: calls
  * sleepers if nobody is in the queue. `socket`: the caller's. */

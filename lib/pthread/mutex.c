@@ -7,6 +7,7 @@
 #include <limits.h>
 #include <string.h>
 
+#include "pthread/attr.h"
 #include "pthread/turn.h"
 #include "rt/probe.h"
 #include "rt/real.h"
@@ -62,7 +63,7 @@ PK_INLINE int own(struct pk_mutex *m, uint64_t kind, int tid)
 
 static struct pk_site site(struct pk_mutex *m)
 {
-	return (struct pk_site){&m->lock, pk_mutex_gate(m), pk_spin_head()};
+	return (struct pk_site){&m->lock, pk_mutex_gate(m), pk_spin_head(), pk_mutex_policy(m), true};
 }
 
 int pk_mutex_lock_wait(struct pk_mutex *m, const struct pk_deadline *deadline)
@@ -250,15 +251,17 @@ int pk_mutex_wake(struct pk_mutex *m)
 int pk_mutex_init(pthread_mutex_t *mutex, const pthread_mutexattr_t *attr)
 {
 	/* glibc's attributes are the kind, and flags above it. */
-	unsigned kind = attr ? *(const unsigned *)(const void *)attr : 0;
+	unsigned kind = attr ? *(const unsigned *)(const void *)attr : 0, policy = pk_attr_policy(kind);
 
 	PK_PROBE1(mutex_init, mutex);
+	if (policy)
+		kind &= ~PK_ATTR_CEILING;
 	if (PK_KIND_VALUE(kind) & PK_KIND_OWN_WAY)
-		return pk_real()->pthread_mutex_init(mutex, attr);
+		return policy ? ENOTSUP : pk_real()->pthread_mutex_init(mutex, attr);
 	/* What glibc's does with the kinds that we serve, without asking for it:
 	 * allocators initialise mutexes before anything can be looked up. */
 	memset(mutex, 0, sizeof(*mutex));
-	pk_mutex_of(mutex)->kind = PK_KIND_VALUE(kind);
+	pk_mutex_of(mutex)->kind = PK_KIND_VALUE(kind) | policy * PK_FLAG_POLICY_ONE;
 	return 0;
 }
 

@@ -101,7 +101,10 @@ PK_INLINE int pk_mutex_release(struct pk_mutex *m)
 /* A NORMAL mutex whose queue may be overtaken, and a thread that has a tid. */
 PK_INLINE bool pk_mutex_is_plain(uint64_t kind, int tid)
 {
-	return pk_likely(!(kind & ~(PK_KIND_VALUE(0x200) | PK_FLAG_SPINS | PK_FLAG_SPINNER | PK_FLAG_LOT)) && tid);
+	const uint64_t others =
+		PK_KIND_VALUE(0x200) | PK_FLAG_SPINS | PK_FLAG_SPINNER | PK_FLAG_LOT | PK_FLAG_SLOW | PK_FLAG_POLICY;
+
+	return pk_likely(!(kind & ~others) && tid);
 }
 
 PK_INLINE int pk_mutex_lock(pthread_mutex_t *mutex)

@@ -211,7 +211,7 @@ static bool has_bays(struct pk_rwlock *rw)
 static PK_COLD void spread(struct pk_rwlock *rw)
 {
 	/* A writer waits, or another thread was faster. */
-	const uint64_t unwanted = ~(PK_RW_READERS | PK_FLAG_QUEUE | PK_FLAG_SPINNER | PK_FLAG_LOT);
+	const uint64_t unwanted = ~(PK_RW_READERS | PK_FLAG_QUEUE | PK_FLAG_SPINNER | PK_FLAG_LOT | PK_FLAG_SLOW);
 	uint64_t s;
 
 	if (!pk_rwlock_front_try(rw))

@@ -114,7 +114,8 @@ void pk_rwlock_front_leave(struct pk_rwlock *rw)
 
 static int front_enter(struct pk_rwlock *rw, const struct pk_deadline *deadline)
 {
-	struct pk_site at = {&rw->lock, (struct pk_gate *)&rw->state, pk_spin_front()};
+	/* No marks: a state that is not 0 keeps readers and writers from their usual way. */
+	struct pk_site at = {&rw->lock, (struct pk_gate *)&rw->state, pk_spin_front(), 0, false};
 
 	if (!(pk_load_relaxed(&rw->state) & PK_FLAG_QUEUE) && pk_rwlock_front_try(rw))
 		return 0;
@@ -237,7 +238,7 @@ static bool decide(struct front *f, uint64_t *until)
 		f->open = now + f->window;
 		f->window = f->window < WINDOW_MAX_US ? 2 * f->window : f->window;
 	}
-	*until = f->open ? f->open : f->since + (uint64_t)pk_config.patience;
+	*until = f->open ? f->open : f->since + pk_knob(patience);
 	if (now < *until)
 		return true;
 	f->closed = f->closed ? f->closed : now;
@@ -442,7 +443,7 @@ static PK_NOINLINE int wait_to_read(struct pk_rwlock *rw, const struct pk_deadli
 	/* Who is in front may be a writer that waits for a reader that waits for this one,
 	 * and opens the lock now and then: so a reader queues for a bounded time only, and
 	 * a longer one each time, as it has to get to the front at last. */
-	for (uint64_t bound = WINDOW_US, patience = (uint64_t)pk_config.patience;; patience = bound *= 2) {
+	for (uint64_t bound = WINDOW_US, patience = pk_knob(patience);; patience = bound *= 2) {
 		bay = r ? pk_park_enter(pk_socket_here(r->index), parking_place(rw)) : NULL;
 		ret = bay ? wait_in_bay(rw, bay, patience, deadline) : try_to_read(rw, false);
 		if (ret != EBUSY)

@@ -150,7 +150,7 @@ static void yield(void)
 
 static void wait_at_word(pthread_spinlock_t *lock)
 {
-	while (!spin(lock, (unsigned)pk_config.spin, 1))
+	while (!spin(lock, pk_knob(spin), 1))
 		yield();
 }
 
@@ -168,14 +168,14 @@ static bool wait_as_head(pthread_spinlock_t *lock, bool eager)
 static bool wait_in_line(pthread_spinlock_t *lock, const uint64_t *queue, unsigned ticket)
 {
 	for (unsigned waits = 1;; waits++) {
-		unsigned budget = (unsigned)pk_config.spin, ahead;
+		unsigned budget = pk_knob(spin), ahead;
 
 		do {
 			uint64_t seen = pk_load_relaxed(queue); /* O2 */
 
 			ahead = ahead_of(seen, ticket);
 			if (!ahead || !in_line(seen, ticket))
-				return wait_as_head(lock, (seen & HANDOVERS) < (unsigned)pk_config.batch);
+				return wait_as_head(lock, (seen & HANDOVERS) < pk_knob(batch));
 		} while (!pk_spent(&budget));
 		if (waits % ahead == 0 && spin(lock, 0, 1)) /* D1 */
 			return false;

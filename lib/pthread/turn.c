@@ -84,25 +84,32 @@ static int wait_queued(const struct pk_site *at, const struct pk_admit_ops *ops,
 	}
 }
 
-/* One attempt by way of the queue; `stays`: to the end. 0, ETIMEDOUT, or OUT. */
+/* One attempt by way of the queue, in that manner. 0, ETIMEDOUT, or OUT.
+ *
+ * manner	finds no room to spin	has spun in vain
+ * LEAVES	steals, or OUT		OUT
+ * CALLED	spins all the same	OUT
+ * STAYS	steals, or sleeps	sleeps in its place
+ * SLEEPS	(does not look) steals, or sleeps in its place
+ */
 static int wait_once(const struct pk_site *at, const struct pk_admit_ops *ops, struct pk_record *r, unsigned socket,
-		     bool stays, const struct pk_deadline *deadline)
+		     enum pk_manner manner, const struct pk_deadline *deadline)
 {
 	struct pk_waiter *w;
 	int ret;
 
 	/* No queue: the head is at the word at once, and can as well be us. */
-	if (pk_queue_busy(&at->gate->queue) && !pk_spin_room(socket)) {
+	if (pk_queue_busy(&at->gate->queue) && manner != PK_CALLED && (manner == PK_SLEEPS || !pk_spin_room(socket))) {
 		if (pk_word_steal(at)) {
 			pk_count_in(r, PK_STAT_stolen);
 			return 0;
 		}
-		if (!stays)
+		if (manner == PK_LEAVES)
 			return OUT;
 	}
 	if (deadline && !ops->abortable)
 		w = NULL;
-	else if ((deadline || !stays) && pk_waiters_idle(r) < 2)
+	else if ((deadline || manner < PK_STAYS) && pk_waiters_idle(r) < 2)
 		w = NULL;
 	else
 		w = pk_waiter_take(r);
@@ -112,27 +119,39 @@ static int wait_once(const struct pk_site *at, const struct pk_admit_ops *ops, s
 	}
 	w->socket = (uint16_t)socket;
 	w->policy = ops->policy;
-	w->stays = stays;
+	w->manner = manner;
 	w->queue = NULL;
 	pk_store_relaxed(&pk_self.waits, w);
+	if (pk_lot_open)
+		pk_lot_rotate(at->gate, socket, r->turns++);
 	ret = wait_queued(at, ops, w, deadline);
 	pk_store_relaxed(&pk_self.waits, NULL);
 	return ret;
 }
 
-/* Wait in the queue while that means to spin, and in the lot while it means to sleep. */
+/* Wait in the queue while that means to spin, and in the lot while it means to sleep.
+ *
+ * manner	after OUT	because
+ * any		SLEEPS		the lock has become slow: the heads sleep, so spinning is in vain
+ * any		(sleeps in the lot, and then:)
+ *		CALLED		there is a turn for it
+ *		LEAVES		the same, where nobody may spin
+ *		STAYS		it has waited for long, or is a delegate, or there is no bay */
 static PK_COLD void wait_in_lot(const struct pk_site *at, const struct pk_admit_ops *ops, struct pk_record *r,
 				unsigned socket)
 {
+	enum pk_manner manner = pk_lot_manner(at, socket);
 	struct timespec until = {0, 0};
-	bool stays = false;
 
-	while (r && ops && wait_once(at, ops, r, socket, stays, NULL) == OUT) {
-		if (!until.tv_sec)
-			until = pk_clock_after(LONG_US);
-		stays = !pk_lot_park(at->gate, socket, &until);
-		r = pk_thread_record();		  /* another one if a handler has forked */
-		ops = pk_load_acquire(&pk_admit); /* it may have changed */
+	while (r && ops && wait_once(at, ops, r, socket, manner, NULL) == OUT) {
+		manner = pk_lot_manner(at, socket);
+		if (manner == PK_LEAVES) {
+			if (!until.tv_sec)
+				until = pk_clock_after(LONG_US);
+			manner = pk_lot_park(at->gate, socket, &until);
+		}
+		r = pk_thread_record();		 /* another one if a handler has forked */
+		ops = pk_policy_for(at->policy); /* it may have changed */
 	}
 	if (!r || !ops)
 		pk_word_wait(at, NULL, NULL, false, NULL);
@@ -160,19 +179,19 @@ PK_NOINLINE int pk_turn_wait(const struct pk_site *at, const struct pk_deadline 
 	int ret;
 
 	pk_control_poll(); /* the policy may be another one from here on */
-	ops = pk_load_acquire(&pk_admit);
+	ops = pk_policy_for(at->policy);
 	r = ops ? pk_thread_record() : NULL;
 	if (!r)
 		return pk_word_wait(at, NULL, NULL, false, deadline);
 	if (pk_unlikely(pk_self.waits != NULL))
 		return wait_in_handler(at, pk_self.waits, deadline);
 	socket = pk_socket_here(r->index);
-	if (pk_unlikely(pk_lot_open) && !deadline) {
+	if (pk_lot_open && !deadline) {
 		wait_in_lot(at, ops, r, socket);
 		return 0;
 	}
-	ret = wait_once(at, ops, r, socket, true, deadline);
-	if (pk_unlikely(pk_lot_open))
+	ret = wait_once(at, ops, r, socket, pk_lot_manner(at, socket) == PK_SLEEPS ? PK_SLEEPS : PK_STAYS, deadline);
+	if (pk_lot_open)
 		pk_lot_check(at->gate, socket);
 	return ret;
 }

@@ -8,6 +8,11 @@
  *	0	2	a thread that has slept: takes it, somebody may still sleep
  *	1	2	a thread that is about to sleep
  *	1, 2	0	the owner; after 2 it wakes one sleeper
+ * State of PK_FLAG_SLOW, a hint for those who come next (turn.c, lot.c)
+ *	0 -> 1	by a head that has spun in vain, before it sleeps
+ *	1 -> 0	by who has got the word by spinning
+ * A head that was asleep, and is woken for the word, says nothing about how long others hold it.
+ *
  * A thread that has slept cannot know whether it was the only sleeper (glibc's
  * own functions sleep here, too), so it takes the word with 2: its unlock wakes
  * the next. With 1 that wake-up would be lost.
@@ -23,6 +28,7 @@
 #include <errno.h>
 
 #include "base/await.h"
+#include "pthread/lot.h"
 #include "rt/clock.h"
 #include "rt/config.h"
 #include "rt/spin.h"
@@ -51,31 +57,75 @@ static void lose_patience(struct turn *t)
 	uint64_t now = pk_clock_us();
 
 	t->since = t->since ? t->since : now;
-	if (now - t->since < (uint64_t)pk_config.patience || (pk_load_relaxed(&t->at->gate->flags) & PK_FLAG_QUEUE))
+	if (now - t->since < pk_knob(patience) || (pk_load_relaxed(&t->at->gate->flags) & PK_FLAG_QUEUE))
 		return;
 	pk_or_relaxed(&t->at->gate->flags, PK_FLAG_QUEUE);
 	pk_count(t->w, PK_STAT_impatient);
 }
 
-/* Spin for so many rounds; true when the word has been taken. */
+/* Nobody is behind the head w, as far as the tail says. */
+static bool is_alone(const struct turn *t)
+{
+	return t->w && pk_load_relaxed(&t->at->gate->queue.tail) == pk_waiter_name(t->w);
+}
+
+/* Spin for so many rounds; true when the word has been taken.
+ *
+ * A head that is alone looks away for longer and longer: each look takes the line from
+ * the holder, who, if it comes back at once, can use it many times in the meantime. With
+ * others behind it the lock is busy enough to be handed on at once. */
 static bool spin(struct turn *t, unsigned budget)
 {
+	unsigned widest = budget && is_alone(t) ? pk_spin_gap() : 0, gap = 1;
+	unsigned tend = budget / TEND_ROUNDS * TEND_ROUNDS; /* due when the budget has come down to that */
+	unsigned looked = budget;			    /* its value when the clock was last looked at */
 
 	do {
 		int seen = pk_load_relaxed(t->at->word);
 
 		if (!seen && pk_cas_acquire(t->at->word, &seen, t->take)) /* O6 */
 			return true;
-		if (t->w && budget % TEND_ROUNDS == 0) {
+		if (t->w && budget <= tend) {
 			unsigned spent = t->ops->tend ? t->ops->tend(&t->at->gate->queue, t->w, t->at->word) : 0;
 
-			if (pk_unlikely(budget % CLOCK_ROUNDS == 0 && budget))
+			if (pk_unlikely(looked - budget >= CLOCK_ROUNDS)) {
+				looked = budget;
 				lose_patience(t);
-			/* The next look is due as soon as for who spends none there. */
-			budget -= spent < budget ? spent / TEND_ROUNDS * TEND_ROUNDS : budget;
+			}
+			budget -= spent < budget ? spent : budget;
+			tend = budget - (budget < TEND_ROUNDS ? budget : TEND_ROUNDS);
+		}
+		if (widest && is_alone(t)) {
+			for (unsigned n = gap; n && budget > 1; n--)
+				pk_spent(&budget);
+			gap = gap < widest / 2 ? 2 * gap : widest;
 		}
 	} while (!pk_spent(&budget));
 	return false;
+}
+
+/* Whether who waits for the word by spinning is served in time. */
+static void mark(const struct pk_site *at, bool slow)
+{
+	uint64_t seen = pk_load_relaxed(&at->gate->flags);
+
+	if (!pk_lot_adapts || !at->marks || !(seen & PK_FLAG_SLOW) == !slow)
+		return;
+	if (slow)
+		pk_or_relaxed(&at->gate->flags, PK_FLAG_SLOW);
+	else
+		pk_and_relaxed(&at->gate->flags, ~PK_FLAG_SLOW);
+}
+
+/* How long a head spins: for as long as those behind it do, unless they do not. */
+static unsigned head_budget(const struct turn *t, bool slept)
+{
+	const struct pk_site *at = t->at;
+
+	if (!at->spin || slept || t->since || !pk_lot_adapts || !at->marks ||
+	    pk_load_relaxed(&at->gate->flags) & PK_FLAG_SLOW)
+		return at->spin;
+	return pk_spin_patient(t->w->socket);
 }
 
 int pk_word_wait(const struct pk_site *at, const struct pk_admit_ops *ops, struct pk_waiter *w, bool slept,
@@ -85,12 +135,14 @@ int pk_word_wait(const struct pk_site *at, const struct pk_admit_ops *ops, struc
 	int late;
 
 	/* Without a place in a queue nothing bounds how many spin: as in glibc, none. */
-	while (!spin(&t, t.w ? at->spin : 0)) {
+	while (!spin(&t, t.w ? head_budget(&t, slept) : 0)) {
 		int seen = pk_load_relaxed(at->word);
 
 		if (!seen || (seen == 1 && !pk_cas_relaxed(at->word, &seen, 2)))
 			continue; /* it has just been let go: try again */
 		if (w) {
+			if (!t.since && !slept)
+				mark(at, true);
 			lose_patience(&t);
 			pk_count(w, PK_STAT_slept);
 		}
@@ -103,6 +155,8 @@ int pk_word_wait(const struct pk_site *at, const struct pk_admit_ops *ops, struc
 		if (w && !pk_waiter_is_head(w))
 			t.w = w = NULL; /* a signal handler gave the place up */
 	}
+	if (w && t.take == 1)
+		mark(at, false);
 	return 0;
 }
 
@@ -116,5 +170,7 @@ bool pk_word_steal(const struct pk_site *at)
 		return false;
 	taken = spin(&t, pk_spin_steal(at->spin));
 	pk_and_relaxed(&at->gate->flags, ~PK_FLAG_SPINNER);
+	if (taken)
+		mark(at, false);
 	return taken;
 }

@@ -8,12 +8,15 @@
 #include "admit/admit.h"
 #include "base/layout.h"
 
-/* A lock word that threads wait for, the gate by which they do, and how long a head
- * spins (rt/spin.h). */
+/* A lock word that threads wait for, the gate by which they do, how long a head
+ * spins (rt/spin.h), the lock's own policy (admit/admit.h), and whether its gate may keep
+ * PK_FLAG_SLOW. */
 struct pk_site {
 	int *word;
 	struct pk_gate *gate;
 	unsigned spin;
+	unsigned policy;
+	bool marks;
 };
 
 /* Wait until the word is ours. `w` is the head of the queue of policy

@@ -72,6 +72,14 @@ PK_INLINE uint32_t pk_in_state(uint32_t status, enum pk_state state)
 	return (status & ~(uint32_t)PK_STATE_MASK) | state;
 }
 
+/* How a thread waits in a queue (pthread/turn.c). */
+enum pk_manner {
+	PK_LEAVES, /* spins if there is room, and then leaves, to sleep elsewhere */
+	PK_CALLED, /* the same, after it has slept there: spins whether there is room or not */
+	PK_STAYS,  /* spins if there is room, and then sleeps in its place */
+	PK_SLEEPS, /* at once */
+};
+
 struct pk_queue;
 struct pk_record;
 
@@ -87,7 +95,7 @@ struct pk_waiter {
 	uint8_t shuffler;
 	/* Constant while the node is in a queue. */
 	uint8_t policy;		/* by which it waits there */
-	bool stays;		/* when it has to sleep, too */
+	uint8_t manner;		/* enum pk_manner */
 	bool leads;		/* it has its cohort's lock, and waits for one above (admit/levels.c) */
 	struct pk_queue *queue; /* which: a copied lock's tail names strangers */
 	union {
@@ -128,6 +136,7 @@ struct pk_record {
 	uint32_t incarnation; /* the process's when the thread took it */
 	bool cancelled;	      /* pthread_cancel was called for that thread (pthread/cancel.c) */
 	bool acts;	      /* and it has acted on it */
+	uint8_t turns;	      /* its waits in queues, modulo 256 (pthread/lot.c) */
 	uint64_t stat[PK_STATS];
 	struct pk_reads reads; /* what the last owner left there stays */
 	struct pk_waiter node[PK_RECORD_NODES];
@@ -175,6 +184,11 @@ PK_INLINE bool pk_waiter_abandon(struct pk_waiter *w)
 	} while (!pk_cas_release(&w->status, &seen,
 				 pk_in_state(seen, pk_state(seen) == PK_BLOCKED ? PK_LEAVING : PK_ABANDONED)));
 	return true;
+}
+
+PK_INLINE bool pk_waiter_stays(const struct pk_waiter *w)
+{
+	return w->manner >= PK_STAYS;
 }
 
 PK_INLINE bool pk_waiter_is_head(const struct pk_waiter *w)

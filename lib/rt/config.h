@@ -8,6 +8,8 @@
 
 #include <stdbool.h>
 
+#include "base/atomic.h"
+
 /* An ENUM option holds the text of its choice; a STR option its value. Both are
  * copies, so that later changes to the environment do not reach us. */
 struct pk_config {
@@ -21,6 +23,10 @@ struct pk_config {
 };
 
 extern struct pk_config pk_config;
+
+/* A number of it that pk_config_change() may change at this moment: spin, patience, batch, reduction. Relaxed: each is
+ * read for itself, and the old one is as good as the new one. */
+#define pk_knob(field) ((unsigned)pk_load_relaxed(&pk_config.field))
 
 /* PARKADE_BATCH was set: it rules also where a policy has a default of its own. */
 extern bool pk_config_batch_given;

@@ -76,7 +76,7 @@ void *pk_control_memory(size_t size)
 
 static void show(struct pk_control_page *page)
 {
-	const int knobs[] = {pk_config.spin, pk_config.patience, pk_config.batch, pk_config.reduction};
+	const unsigned knobs[] = {pk_knob(spin), pk_knob(patience), pk_knob(batch), pk_knob(reduction)};
 
 	memset(page->policy, 0, sizeof(page->policy));
 	strncpy(page->policy, pk_load_relaxed(&pk_config.policy), sizeof(page->policy) - 1);

@@ -6,28 +6,43 @@
 #include <string.h>
 
 #include "base/atomic.h"
+#include "base/await.h"
+#include "rt/clock.h"
 #include "rt/config.h"
 #include "rt/topology.h"
+
+enum {
+	PLACES_MAX = 16,   /* spinners of a socket */
+	PATIENT_US = 30,   /* a few times what a sleep and a wake-up take */
+	SHARES = 32,	   /* one is gained for each that is served, SHARES are lost for each that is not */
+	MEASURED = 256,	   /* rounds, to see how long they take */
+	ROUNDS_MAX = 1000, /* in a microsecond, unless the clock is wrong */
+};
 
 /* One line a socket: only threads of that socket write it. */
 static struct {
 	int spinning;
 	int limit;
+	int shares; /* of places that are worth it, in units of 1/SHARES: no more than the limit */
 } PK_ALIGNED(PK_CACHE_LINE) sockets[PK_SOCKETS_MAX];
 
-static unsigned front;
+static bool front;
+static unsigned per_us; /* rounds in a microsecond; 0: not measured yet */
 
 void pk_spin_setup(void)
 {
+	bool stay = !strcmp(pk_config.parking, "queue");
 	unsigned all = 0;
 
 	for (unsigned s = 0; s < pk_sockets; s++) {
 		int cpus = (int)pk_socket_cpus(s);
+		int most = stay ? cpus - 2 : cpus / 2 < PLACES_MAX ? cpus / 2 : PLACES_MAX;
 
-		sockets[s].limit = pk_config.spin && cpus > 2 ? cpus - 2 : 0;
+		sockets[s].limit = cpus > 2 ? most : 0;
+		sockets[s].shares = sockets[s].limit * SHARES;
 		all += (unsigned)cpus;
 	}
-	front = all > 2 ? (unsigned)pk_config.spin : 0;
+	front = all > 2;
 }
 
 void pk_spin_fork_child(void)
@@ -38,7 +53,65 @@ void pk_spin_fork_child(void)
 
 unsigned pk_spin_head(void)
 {
-	return (unsigned)pk_config.spin;
+	return pk_knob(spin);
+}
+
+/* By the first who spins in earnest, instead of looking. */
+static PK_COLD unsigned measure(void)
+{
+	unsigned rounds = MEASURED;
+	uint64_t began = pk_clock_ns(), took;
+
+	while (!pk_spent(&rounds))
+		;
+	took = pk_clock_ns() - began;
+	if (!took || took / 1000 >= MEASURED)
+		return 0; /* it was held up: once more, some other time */
+	rounds = (unsigned)(MEASURED * UINT64_C(1000) / took) + 1;
+	rounds = rounds < ROUNDS_MAX ? rounds : ROUNDS_MAX;
+	pk_store_relaxed(&per_us, rounds);
+	return rounds;
+}
+
+/* How many rounds a microsecond has; 0: it is not known. Who has asked for fewer rounds than
+ * finding out takes is taken at his word. */
+static unsigned rounds_per_us(void)
+{
+	unsigned rounds = pk_load_relaxed(&per_us);
+
+	if (pk_knob(spin) < MEASURED)
+		return 0;
+	return pk_likely(rounds) ? rounds : measure();
+}
+
+static unsigned budget(void)
+{
+	unsigned least = pk_knob(spin), rounds = PATIENT_US * rounds_per_us();
+
+	return rounds > least ? rounds : least;
+}
+
+unsigned pk_spin_gap(void)
+{
+	return rounds_per_us() / 2;
+}
+
+unsigned pk_spin_patient(unsigned socket)
+{
+	return sockets[socket].limit ? budget() : pk_knob(spin);
+}
+
+unsigned pk_spin_limit(unsigned socket)
+{
+	return pk_knob(spin) ? (unsigned)sockets[socket].limit : 0;
+}
+
+bool pk_spin_anywhere(void)
+{
+	for (unsigned s = 0; s < pk_sockets; s++)
+		if (pk_spin_limit(s))
+			return true;
+	return false;
 }
 
 unsigned pk_spin_steal(unsigned head)
@@ -48,35 +121,62 @@ unsigned pk_spin_steal(unsigned head)
 
 unsigned pk_spin_front(void)
 {
-	return front;
+	return front ? pk_knob(spin) : 0;
+}
+
+/* How many may spin on that socket now. */
+static int places(unsigned socket)
+{
+	return pk_knob(spin) ? pk_load_relaxed(&sockets[socket].shares) / SHARES : 0;
 }
 
 bool pk_spin_room(unsigned socket)
 {
-	return pk_load_relaxed(&sockets[socket].spinning) < sockets[socket].limit;
+	return pk_load_relaxed(&sockets[socket].spinning) < places(socket);
+}
+
+unsigned pk_spinners(unsigned socket)
+{
+	return (unsigned)pk_load_relaxed(&sockets[socket].spinning);
 }
 
 unsigned pk_spin_rooms(unsigned socket)
 {
-	int rooms = sockets[socket].limit - pk_load_relaxed(&sockets[socket].spinning);
+	int rooms = places(socket) - pk_load_relaxed(&sockets[socket].spinning);
 
 	return rooms > 0 ? (unsigned)rooms : 0;
 }
 
 unsigned pk_spin_begin(struct pk_waiter *w)
 {
-	if (!pk_spin_room(w->socket))
+	if (w->manner == PK_SLEEPS || (w->manner != PK_CALLED && !pk_spin_room(w->socket)))
 		return 0;
 	/* Two may pass the test at once: the limit is a guide, not a bound. */
 	pk_add_relaxed(&sockets[w->socket].spinning, 1);
 	w->spins = true;
-	return (unsigned)pk_config.spin;
+	return budget();
+}
+
+/* Give the place up; false if w has none. */
+static bool stop(struct pk_waiter *w)
+{
+	if (!w->spins)
+		return false;
+	w->spins = false;
+	pk_sub_relaxed(&sockets[w->socket].spinning, 1);
+	return true;
 }
 
 void pk_spin_end(struct pk_waiter *w)
 {
-	if (!w->spins)
-		return;
-	w->spins = false;
-	pk_sub_relaxed(&sockets[w->socket].spinning, 1);
+	if (stop(w) && pk_load_relaxed(&sockets[w->socket].shares) < sockets[w->socket].limit * SHARES)
+		pk_add_relaxed(&sockets[w->socket].shares, 1);
+}
+
+void pk_spin_missed(struct pk_waiter *w)
+{
+	/* One place remains: with none, nobody would find out that it has become worth it. */
+	if (stop(w) && pk_load_relaxed(&sockets[w->socket].shares) >= 2 * SHARES &&
+	    pk_sub_relaxed(&sockets[w->socket].shares, SHARES) < 2 * SHARES)
+		pk_add_relaxed(&sockets[w->socket].shares, SHARES); /* others have been faster */
 }

@@ -3,9 +3,17 @@
 /* How long to spin, and who may.
  *
  * The head of a queue may always spin for PARKADE_SPIN rounds, as its turn is
- * next. Those behind it spin only while their socket has CPUs to spare: one
- * goes to the lock's holder and one to the head. So on an over-subscribed
- * machine, and on one of two CPUs, waiters park at once. */
+ * next. Those behind it spin only while their socket has CPUs to spare: half of
+ * them, and no more than 16, which is enough for a lock to be as fast as with more
+ * (sim/FINDINGS.md); where nobody sleeps outside of the queue (PARKADE_PARKING) all
+ * but two, one for the holder and one for the head. So on an over-subscribed machine,
+ * and on one of two CPUs, waiters park at once. There are fewer places while those
+ * who spin wait in vain.
+ *
+ * Where there are CPUs to spare a budget is a time, which is worth more than a sleep and
+ * a wake-up cost: a round takes 4 to 60 ns, depending on the machine, and a queue of 16 is
+ * longer than 300 short ones. PARKADE_SPIN is the least that it comes to, in rounds; below
+ * 256, which is what it takes to find out how long a round is, it is taken literally. */
 #ifndef PK_SPIN_H
 #define PK_SPIN_H
 
@@ -32,13 +40,31 @@ unsigned pk_spin_steal(unsigned head);
  * lock: it takes it many times before a sleeper is up (doc/DESIGN.md 10). */
 unsigned pk_spin_front(void);
 
-/* Take a place among the spinners of w's socket, if there is room, for the
- * budget that is returned (0: no room). Its end is pk_spin_end(). */
+/* The budget of a head on that socket while spinning is not in vain: the same, or that of
+ * those behind it where these may spin. */
+unsigned pk_spin_patient(unsigned socket);
+
+/* For how many rounds at most a head that is alone in the queue looks away from the word
+ * (half a microsecond), or 0. */
+unsigned pk_spin_gap(void);
+
+/* How many waiters of that socket may spin at a time, besides heads. */
+unsigned pk_spin_limit(unsigned socket);
+/* Whether that is any on some socket. */
+bool pk_spin_anywhere(void);
+
+/* Take a place among the spinners of w's socket, if w is to spin and there is room, or w
+ * has been called, for the budget that is returned (0: no). Its end is pk_spin_end(). */
 unsigned pk_spin_begin(struct pk_waiter *w);
 void pk_spin_end(struct pk_waiter *w);
+/* The same for one who has spent the budget, and will sleep. There will be room for fewer,
+ * until some have been served. */
+void pk_spin_missed(struct pk_waiter *w);
 
 /* Whether another waiter on that socket could spin now. */
 bool pk_spin_room(unsigned socket);
+/* How many do. */
+unsigned pk_spinners(unsigned socket);
 /* How many more could. */
 unsigned pk_spin_rooms(unsigned socket);
 

@@ -79,7 +79,9 @@ static bay_set *map_storey(unsigned socket)
 
 	if (addr < 0 && addr > -4096)
 		return NULL;
-	/* Its pages are touched by their first user, who is on that socket. */
+	/* Its pages are touched by their first user, who is on that socket. The kernel joins
+	 * mappings that lie side by side: a huge page would be of several storeys. */
+	pk_arch_syscall(SYS_madvise, addr, (long)size, MADV_NOHUGEPAGE, 0, 0, 0);
 	if (pk_cas_seq_cst(&storeys[socket], &seen, (bay_set *)addr)) /* O1, O2 */
 		return (bay_set *)addr;
 	pk_arch_syscall(SYS_munmap, addr, (long)size, 0, 0, 0, 0);

@@ -57,6 +57,15 @@ void pk_watch_name(const void *object, const char *name)
 	pk_self.watching = false;
 }
 
+int pk_watch_read(const void *object, struct parkade_lock_stats *sum)
+{
+	const struct pk_watch *watch = pk_load_acquire(&pk_watch);
+
+	if (!watch || whose != pk_incarnation())
+		return ENOTSUP;
+	return watch->read(object, sum) ? 0 : ENOENT;
+}
+
 PK_COLD bool pk_watch_start(struct pk_watched *w)
 {
 	if (pk_self.watching || whose != pk_incarnation())

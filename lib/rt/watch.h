@@ -37,9 +37,13 @@ struct pk_waited {
 	uint64_t gained[PK_STATS];
 };
 
+struct parkade_lock_stats;
+
 /* What the module says. */
 struct pk_watch {
 	void (*waited)(const struct pk_waited *w);
+	/* Add up what is known of an object; false: nothing is. */
+	bool (*read)(const void *object, struct parkade_lock_stats *sum);
 	/* A name for that object in the report; cut to what there is room for. */
 	void (*name)(const void *object, const char *name);
 	/* At exit: where PARKADE_STATS says. */
@@ -74,6 +78,9 @@ void pk_watch_fork_child(void);
 
 /* Name an object, if anybody wants to know. */
 void pk_watch_name(const void *object, const char *name);
+
+/* Read what is known of an object. 0, ENOTSUP or ENOENT (parkade.h). */
+int pk_watch_read(const void *object, struct parkade_lock_stats *sum);
 
 /* A wait that is watched: its own frame's. */
 struct pk_watched {

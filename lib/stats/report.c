@@ -147,7 +147,7 @@ static void write_file(const char *path)
 	add(&t, "{\"format\":%d,\"pid\":%d,\"program\":", PK_STATS_FORMAT, (int)getpid());
 	add_quoted(&t, program_invocation_short_name);
 	add(&t, ",\"policy\":");
-	add_quoted(&t, *pk_stats_host->policy);
+	add_quoted(&t, pk_load_relaxed(pk_stats_host->policy));
 	add(&t, ",\"not_counted\":%" PRIu64 ",\"locks\":[", not_counted());
 	for (uint64_t n = 0; n < pk_stats_used(); n++)
 		if (ready(n)) {
@@ -203,7 +203,7 @@ static void print_table(void)
 	for (uint64_t n = 0; n < pk_stats_used(); n++)
 		locks += ready(n) != NULL;
 	pk_stats_host->print("parkade: stat: %d %s: policy %s: threads waited for %" PRIu64 " locks\n", (int)getpid(),
-			     program_invocation_short_name, *pk_stats_host->policy, locks);
+			     program_invocation_short_name, pk_load_relaxed(pk_stats_host->policy), locks);
 	if (not_counted())
 		pk_stats_host->print("parkade: stat: the table was full: %" PRIu64
 				     " waits for others are not counted\n",

@@ -23,6 +23,7 @@
 #include <urcu/rculfhash.h>
 
 #include "base/atomic.h"
+#include "parkade.h"
 
 enum { BUCKETS = 4096 };
 
@@ -147,6 +148,50 @@ static void waited(const struct pk_waited *w)
 		count_turn(lock, w);
 }
 
+/* Hand-overs within a node, or between nodes. Levels are in order, the innermost first; where nodes are none, all of
+ * the system is near. */
+static void add_near(const struct pk_lock *lock, struct parkade_lock_stats *sum)
+{
+	const struct pk_levels *levels = pk_stats_host->levels;
+	bool far = false;
+
+	for (unsigned i = 0; i < levels->n; i++) {
+		*(far ? &sum->far : &sum->near) += pk_load_relaxed(&lock->near[i]);
+		far |= levels->kind[i] == PK_COHORT_NODE;
+	}
+	*(far ? &sum->far : &sum->near) += pk_load_relaxed(&lock->near[PK_COHORTS]);
+}
+
+static bool add_up(const void *object, struct parkade_lock_stats *sum)
+{
+	bool known = false;
+
+	for (uint64_t kind = 0; kind < PK_WATCH_KINDS; kind++) {
+		const struct pk_lock *lock = find((uintptr_t)object, kind);
+		uint64_t got, late, most;
+
+		if (!lock)
+			continue;
+		known = true;
+		got = pk_load_relaxed(&lock->got);
+		late = pk_load_relaxed(&lock->late);
+		most = pk_load_relaxed(&lock->wait_max_ns);
+		sum->got += got;
+		sum->late += late;
+		sum->reads += kind == PK_WATCH_READ ? got + late : 0;
+		sum->wait_ns += pk_load_relaxed(&lock->wait_ns);
+		sum->wait_max_ns = most > sum->wait_max_ns ? most : sum->wait_max_ns;
+		add_near(lock, sum);
+		sum->turns += pk_load_relaxed(&lock->turns);
+		sum->turn_ns += pk_load_relaxed(&lock->turn_ns);
+		sum->stolen += pk_load_relaxed(&lock->gained[PK_STAT_stolen]);
+		sum->sleeps += pk_load_relaxed(&lock->gained[PK_STAT_parked]) +
+			       pk_load_relaxed(&lock->gained[PK_STAT_slept]) +
+			       pk_load_relaxed(&lock->gained[PK_STAT_rparked]);
+	}
+	return known;
+}
+
 static void name(const void *object, const char *text)
 {
 	struct pk_lock *lock = find_or_add((uintptr_t)object, KIND_NAME);
@@ -211,7 +256,7 @@ static bool fork_child(void)
 	return start(NULL, 0);
 }
 
-static const struct pk_watch watch = {waited, name, pk_stats_report, fork_child};
+static const struct pk_watch watch = {waited, add_up, name, pk_stats_report, fork_child};
 
 __attribute__((visibility("default"))) const struct pk_watch *pk_stats_open(const struct pk_watch_host *host)
 {

@@ -26,7 +26,7 @@ struct pk_lock {
 	uint64_t kind;
 	uint64_t site[PK_STATS_SITES]; /* return addresses outside of us, the innermost first */
 	char name[PK_STATS_NAME];
-	uint64_t got, late; /* waits that ended with the lock, or with the deadline */
+	uint64_t got, late; /* waits that ended with the lock, or with the deadline or a cancellation */
 	uint64_t wait_ns, wait_max_ns;
 	/* Whoever got it was waiting already when the one before did: how long that took. */
 	uint64_t turns, turn_ns;

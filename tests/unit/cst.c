@@ -90,7 +90,7 @@ static struct pk_waiter *node_of(unsigned socket)
 
 	w->socket = (uint16_t)socket;
 	w->policy = PK_POLICY_cst;
-	w->stays = true;
+	w->manner = PK_STAYS;
 	return w;
 }
 
@@ -104,7 +104,7 @@ static int arrive_until(unsigned socket, const struct pk_deadline *deadline, boo
 		pk_sockets = SOCKETS;
 	}
 	g->w = node_of(socket);
-	g->w->stays = stays;
+	g->w->manner = stays ? PK_STAYS : PK_LEAVES;
 	g->deadline = deadline;
 	sem_init(&g->may_leave, 0, 0);
 	ck_assert_int_eq(pthread_create(&g->thread, NULL, visit, g), 0);

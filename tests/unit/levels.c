@@ -183,7 +183,7 @@ static struct pk_waiter *node_at(char core)
 
 	core_of[r->index] = (unsigned)(core - 'A');
 	w->policy = ops->policy;
-	w->stays = true;
+	w->manner = PK_STAYS;
 	w->queue = NULL;
 	return w;
 }
@@ -461,12 +461,18 @@ static char events[256];
 static const struct pk_waiter *inside[64];
 static bool shared;
 
+/* By who leaves and by who comes in, at the same time. */
 static void note(unsigned level, char what)
 {
-	size_t n = strlen(events);
+	static int busy;
+	size_t n;
 
+	while (pk_xchg_acquire(&busy, 1))
+		sched_yield();
+	n = strlen(events);
 	if (n + 3 < sizeof(events))
 		sprintf(events + n, "%u%c ", level, what);
+	pk_store_release(&busy, 0);
 }
 
 /* A node is in one lock at a time. */
@@ -594,7 +600,7 @@ static void *come_and_go(void *arg)
 		luck = luck * 1664525 + 1013904223;
 		core_of[r->index] = luck >> 16 & 7;
 		w->policy = ops->policy;
-		w->stays = true;
+		w->manner = PK_STAYS;
 		w->queue = NULL;
 		if (ops->enter(&queue, w, NULL) != PK_IS_HEAD)
 			continue;
@@ -936,7 +942,7 @@ static struct {
 
 static void *contend(void *number)
 {
-	struct pk_site at = {&lock.word, &lock.gate, 8};
+	struct pk_site at = {&lock.word, &lock.gate, 8, 0, true};
 
 	for (int i = 0; i < 150; i++) {
 		int seen = 0;
@@ -1032,7 +1038,7 @@ static void *stay(void *number)
 			continue;
 		}
 		w->policy = ops->policy;
-		w->stays = true;
+		w->manner = PK_STAYS;
 		w->queue = NULL;
 		if (ops->enter(&queue, w, NULL) != PK_IS_HEAD)
 			continue;

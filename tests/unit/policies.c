@@ -2,6 +2,7 @@
 /* SPDX-FileCopyrightText: 2026 The parkade authors */
 /* The policies but for shfl and mcs (queue.c), step by step in one thread; then all of them by turns, while threads
  * queue. */
+#include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -38,7 +39,7 @@ static struct pk_waiter *new_node(const struct pk_admit_ops *ops)
 	ck_assert_ptr_nonnull(w);
 	w->policy = ops->policy;
 	w->queue = NULL;
-	w->stays = true;
+	w->manner = PK_STAYS;
 	return w;
 }
 
@@ -708,17 +709,29 @@ START_TEST(hints)
 }
 END_TEST
 
+/* A lock's own policy is a number of the table, from 1; any other, and none, is the one in force. */
+START_TEST(own_policy)
+{
+	pk_policy_select("mcs");
+	ck_assert_ptr_eq(pk_policy_for(0), &pk_mcs);
+	ck_assert_ptr_eq(pk_policy_for(1 + PK_POLICY_shfl), &pk_shfl);
+	for (unsigned number = PK_POLICIES + 1; number < 256; number++)
+		ck_assert_ptr_eq(pk_policy_for(number), &pk_mcs);
+}
+END_TEST
+
 /* ---- parking by socket ---- */
 
 static struct pk_gate gate;
-static bool in_time[2], back[2];
+static enum pk_manner manner[2];
+static bool back[2];
 
 static void *sleep_in_lot(void *number)
 {
 	unsigned socket = (unsigned)(uintptr_t)number;
 	struct timespec until = pk_clock_after(10000000);
 
-	in_time[socket] = pk_lot_park(&gate, socket, &until);
+	manner[socket] = pk_lot_park(&gate, socket, &until);
 	pk_store_release(&back[socket], true);
 	return NULL;
 }
@@ -762,7 +775,7 @@ START_TEST(lot_calls)
 	gate.queue.tail = 0;
 	pk_lot_check(&gate, 0);
 	pthread_join(thread[0], NULL);
-	ck_assert(in_time[0] && !pk_load_acquire(&back[1]));
+	ck_assert(manner[0] == PK_CALLED && !pk_load_acquire(&back[1]));
 	gate.queue.tail = pk_waiter_name(node[0]);
 	/* A new one on socket 0, whose bay remembers that it has had its turn. */
 	thread[0] = sleeper(0);
@@ -770,11 +783,11 @@ START_TEST(lot_calls)
 	gate.queue.tail = 0;
 	pk_lot_check(&gate, 0);
 	pthread_join(thread[1], NULL);
-	ck_assert(in_time[1] && !pk_load_acquire(&back[0]));
+	ck_assert(manner[1] == PK_CALLED && !pk_load_acquire(&back[0]));
 	ck_assert(gate.flags & PK_FLAG_LOT);
 	pk_lot_check(&gate, 0);
 	pthread_join(thread[0], NULL);
-	ck_assert(in_time[0]);
+	ck_assert_int_eq(manner[0], PK_CALLED);
 	pk_lot_check(&gate, 0);
 	ck_assert_uint_eq(gate.flags, 0);
 }
@@ -786,13 +799,160 @@ START_TEST(lot_refuses)
 	struct timespec past = {1, 0}, until = pk_clock_after(10000000);
 
 	make_busy();
-	ck_assert(!pk_lot_park(&gate, 0, &past));
+	ck_assert_int_eq(pk_lot_park(&gate, 0, &past), PK_STAYS);
 	gate.queue.tail = 0;
-	ck_assert(pk_lot_park(&gate, 0, &until));
+	ck_assert_int_eq(pk_lot_park(&gate, 0, &until), PK_CALLED);
 	gate.queue.tail = pk_waiter_name(node[0]);
 	for (int n = 0; n < PK_BAY_WAYS * PK_BAY_USERS_MAX; n++)
 		ck_assert_ptr_nonnull(pk_bay_enter(0, &gate.queue.aux));
-	ck_assert(!pk_lot_park(&gate, 0, &until));
+	ck_assert_int_eq(pk_lot_park(&gate, 0, &until), PK_STAYS);
+}
+END_TEST
+
+/* One in 64 who come to a busy queue calls a sleeper of its socket; one in four of these one of another socket, who is
+ * to stay in the queue; it does so once. */
+START_TEST(lot_rotates)
+{
+	pthread_t thread[2];
+
+	make_busy();
+	thread[0] = sleeper(0);
+	thread[1] = sleeper(1);
+	for (unsigned turn = 1; turn < 64; turn++)
+		pk_lot_rotate(&gate, 0, turn);
+	usleep(20000);
+	ck_assert(!pk_load_acquire(&back[0]) && !pk_load_acquire(&back[1]));
+	pk_lot_rotate(&gate, 0, 64);
+	pthread_join(thread[0], NULL);
+	ck_assert_int_eq(manner[0], PK_CALLED);
+	ck_assert(!pk_load_acquire(&back[1]));
+	thread[0] = sleeper(0);
+	pk_lot_rotate(&gate, 0, 256);
+	pthread_join(thread[1], NULL);
+	ck_assert_int_eq(manner[1], PK_STAYS);
+	ck_assert(!pk_load_acquire(&back[0]));
+	thread[1] = sleeper(1);
+	pk_lot_rotate(&gate, 1, 128);
+	pthread_join(thread[1], NULL);
+	ck_assert_int_eq(manner[1], PK_CALLED);
+	gate.queue.tail = 0;
+	pk_lot_check(&gate, 0);
+	pthread_join(thread[0], NULL);
+	pk_lot_check(&gate, 0);
+	ck_assert_uint_eq(gate.flags, 0);
+}
+END_TEST
+
+/* Where waiters sleep: by PARKADE_PARKING, by whether anybody may spin on that socket, and by what heads have found. */
+START_TEST(lot_adapts)
+{
+	struct pk_site at = {NULL, &gate, 300, 0, true};
+	struct {
+		const char *topology, *parking;
+		bool slow, open;
+		enum pk_manner manner;
+	} table[] = {
+		{"2x4", "auto", false, true, PK_LEAVES},   {"2x4", "auto", true, true, PK_SLEEPS},
+		{"2x2", "auto", false, false, PK_STAYS},   {"2x2", "auto", true, false, PK_STAYS},
+		{"2x4", "queue", false, false, PK_STAYS},  {"2x4", "queue", true, false, PK_STAYS},
+		{"2x2", "socket", false, true, PK_LEAVES}, {"2x4", "socket", true, true, PK_LEAVES},
+	};
+
+	for (unsigned i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+		pk_topology_read("", table[i].topology);
+		pk_spin_setup();
+		pk_lot_setup(table[i].parking);
+		gate.flags = table[i].slow ? PK_FLAG_SLOW : 0;
+		ck_assert_int_eq(pk_lot_open, table[i].open);
+		at.marks = true;
+		ck_assert_int_eq(pk_lot_manner(&at, 1), table[i].manner);
+		at.marks = false; /* a reader-writer lock */
+		if (!strcmp(table[i].parking, "auto"))
+			ck_assert_int_eq(pk_lot_manner(&at, 1), PK_STAYS);
+	}
+}
+END_TEST
+
+/* A head that spins in vain says so, and who gets the word by spinning takes it back. */
+START_TEST(lot_heads_tell)
+{
+	int word = 1;
+	struct timespec soon = pk_clock_after(20000);
+	struct pk_deadline deadline = {&soon, CLOCK_MONOTONIC};
+	struct pk_site at = {&word, &gate, 300, 0, true};
+	struct pk_waiter *w;
+
+	pk_incarnation_next();
+	pk_topology_read("", "2x4");
+	pk_spin_setup();
+	pk_lot_setup("auto");
+	w = new_node(&pk_mcs);
+	ck_assert_int_eq(pk_mcs.enter(&gate.queue, w, NULL), PK_IS_HEAD);
+	ck_assert_int_eq(pk_word_wait(&at, &pk_mcs, w, true, &deadline), ETIMEDOUT);
+	ck_assert(!(gate.flags & PK_FLAG_SLOW)); /* it had slept: it cannot tell */
+	word = 1;
+	soon = pk_clock_after(20000);
+	ck_assert_int_eq(pk_word_wait(&at, &pk_mcs, w, false, &deadline), ETIMEDOUT);
+	ck_assert(gate.flags & PK_FLAG_SLOW);
+	word = 0;
+	ck_assert_int_eq(pk_word_wait(&at, &pk_mcs, w, true, NULL), 0);
+	ck_assert(gate.flags & PK_FLAG_SLOW);
+	word = 0;
+	ck_assert_int_eq(pk_word_wait(&at, &pk_mcs, w, false, NULL), 0);
+	ck_assert(!(gate.flags & PK_FLAG_SLOW));
+	gate.flags |= PK_FLAG_SLOW;
+	word = 0;
+	ck_assert(pk_word_steal(&at));
+	ck_assert(!(gate.flags & PK_FLAG_SLOW));
+	at.marks = false; /* a reader-writer lock's gate is 0 when it is idle */
+	soon = pk_clock_after(20000);
+	ck_assert_int_eq(pk_word_wait(&at, &pk_mcs, w, false, &deadline), ETIMEDOUT);
+	ck_assert(!(gate.flags & PK_FLAG_SLOW));
+}
+END_TEST
+
+/* Half of a socket's CPUs spin at most; fewer when waiters spin in vain, and again more for each 32 that do not. Who
+ * has been called does so in any case, and who is to sleep in none. */
+START_TEST(spinners_learn)
+{
+	struct pk_waiter *w;
+
+	pk_topology_read("", "1x8");
+	pk_spin_setup();
+	w = new_node(&pk_mcs);
+	w->socket = 0;
+	ck_assert_uint_eq(pk_spin_limit(0), 4);
+	ck_assert_uint_eq(pk_spin_rooms(0), 4);
+	for (unsigned left = 3; left > 0; left--) {
+		w->manner = PK_LEAVES;
+		ck_assert_uint_ge(pk_spin_begin(w), 300);
+		ck_assert_uint_eq(pk_spinners(0), 1);
+		pk_spin_missed(w);
+		ck_assert_uint_eq(pk_spin_rooms(0), left);
+	}
+	ck_assert_uint_ne(pk_spin_begin(w), 0);
+	pk_spin_missed(w);
+	ck_assert_uint_eq(pk_spin_rooms(0), 1); /* one may always try */
+	for (int i = 0; i < 32; i++) {
+		ck_assert_uint_eq(pk_spin_rooms(0), 1);
+		ck_assert_uint_ne(pk_spin_begin(w), 0);
+		pk_spin_end(w);
+	}
+	ck_assert_uint_eq(pk_spin_rooms(0), 2);
+	w->manner = PK_SLEEPS;
+	ck_assert_uint_eq(pk_spin_begin(w), 0);
+	pk_spin_end(w);
+	ck_assert_uint_eq(pk_spinners(0), 0);
+	pk_topology_read("", "1x2");
+	pk_spin_setup();
+	w->manner = PK_STAYS;
+	ck_assert_uint_eq(pk_spin_begin(w), 0);
+	w->manner = PK_CALLED;
+	ck_assert_uint_ne(pk_spin_begin(w), 0);
+	pk_spin_end(w);
+	pk_topology_read("", "1x64");
+	pk_spin_setup();
+	ck_assert_uint_eq(pk_spin_limit(0), 16);
 }
 END_TEST
 
@@ -807,7 +967,7 @@ static struct {
 
 static void *contend(void *timed)
 {
-	struct pk_site at = {&lock.word, &lock.gate, pk_spin_head()};
+	struct pk_site at = {&lock.word, &lock.gate, pk_spin_head(), 0, true};
 	long mine = 0;
 
 	while (!pk_load_relaxed(&lock.stop)) {
@@ -897,4 +1057,5 @@ UNIT("policies", {cna_sets_aside, 1}, {cna_orders, 1}, {cna_is_bounded, 1}, {cna
      {cna_left, 1}, {cna_resumes, 1}, {mcscr_culls, 1}, {mcscr_is_fair, 2}, {mcscr_reaps, 1}, {strangers, 3},
      {strangers_first, 8}, {pull_gives_up, 3}, {pull_gives_up_before_a_stranger, 3}, {pull_passes, 2}, {bo_passes, 1},
      {tickets_in_order, 2}, {tickets_wrap, 2}, {tickets_die, 2}, {tickets_of_others, 2}, {tickets_and_old_nodes, 2},
-     {tickets_forked, 2}, {pull_rouses, 3}, {hints, 1}, {lot_calls, 1}, {lot_refuses, 1}, {switches, 2})
+     {tickets_forked, 2}, {pull_rouses, 3}, {hints, 1}, {own_policy, 1}, {lot_calls, 1}, {lot_refuses, 1},
+     {lot_rotates, 1}, {lot_adapts, 1}, {lot_heads_tell, 1}, {spinners_learn, 1}, {switches, 2})

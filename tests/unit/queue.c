@@ -409,7 +409,7 @@ START_TEST(times_out)
 
 	line_up("A");
 	w = pk_waiter_take(pk_record_take());
-	w->stays = true;
+	w->manner = PK_STAYS;
 	ck_assert_int_eq(pk_shfl.enter(&queue, w, &deadline), PK_TIMED_OUT);
 	ck_assert_uint_eq(pk_state(w->status), PK_ABANDONED);
 	ck_assert_uint_eq(w->busy, 1);

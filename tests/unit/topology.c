@@ -75,10 +75,15 @@ static int cpus_here(int cpu[2])
 START_TEST(nodes)
 {
 	char list[32];
+	cpu_set_t two;
 	int cpu[2];
 
 	fresh_root();
 	if (cpus_here(cpu) == 2) {
+		CPU_ZERO(&two);
+		CPU_SET(cpu[0], &two);
+		CPU_SET(cpu[1], &two);
+		ck_assert_int_eq(sched_setaffinity(0, sizeof(two), &two), 0); /* others would be of socket 0 */
 		file("/sys/devices/system/node/has_cpu", "1,3-4\n");
 		snprintf(list, sizeof(list), "4000-4002,%d\n", cpu[1]);
 		file("/sys/devices/system/node/node1/cpulist", list);
