@@ -25,7 +25,7 @@ enum { LINE = 128 }; /* bytes, two cache lines: they are fetched in pairs */
 
 static double duration = 1;
 static int threads = 4, held = 50, outside, asleep;
-static bool json;
+static bool json, kernel;
 
 static pthread_mutex_t mutex __attribute__((aligned(LINE))) = PTHREAD_MUTEX_INITIALIZER;
 static struct handover probe __attribute__((aligned(LINE)));
@@ -94,6 +94,8 @@ static double play(uint64_t *done)
 
 	if (!worker || !handover_init(&probe, threads))
 		fail("%m");
+	if (kernel)
+		probe.socket = NULL;
 	pthread_barrier_init(&ready, NULL, (unsigned)threads + 1);
 	for (int i = 0; i < threads; i++) {
 		worker[i].number = i;
@@ -154,21 +156,27 @@ static const char help[] =
 	"  run           how many threads in a row had it on one node: the mean\n"
 	"  longest-run   and the most\n"
 	"\n"
-	"Under parkade nodes are its sockets (PARKADE_TOPOLOGY), else the kernel's.\n"
+	"Under parkade nodes are its sockets (PARKADE_TOPOLOGY), else, or with --kernel, the kernel's.\n"
 	"\n"
 	"  -n, --threads=N        how many (4)\n"
 	"  -s, --seconds=S        how long (1)\n"
 	"  -H, --held=ROUNDS      of an empty loop, with the mutex held (50)\n"
 	"  -o, --outside=ROUNDS   of an empty loop, between two acquisitions (0)\n"
 	"  -a, --asleep=US        microseconds of sleep, with the mutex held (0)\n"
+	"  -k, --kernel           the kernel's nodes, whatever parkade's are\n"
 	"  -j, --json             print an object instead\n"
 	"  -h, --help             print this\n";
 
 static const struct option options[] = {
-	{"threads", required_argument, NULL, 'n'}, {"seconds", required_argument, NULL, 's'},
-	{"held", required_argument, NULL, 'H'},	   {"outside", required_argument, NULL, 'o'},
-	{"asleep", required_argument, NULL, 'a'},  {"json", no_argument, NULL, 'j'},
-	{"help", no_argument, NULL, 'h'},	   {0},
+	{"threads", required_argument, NULL, 'n'},
+	{"seconds", required_argument, NULL, 's'},
+	{"held", required_argument, NULL, 'H'},
+	{"outside", required_argument, NULL, 'o'},
+	{"asleep", required_argument, NULL, 'a'},
+	{"json", no_argument, NULL, 'j'},
+	{"kernel", no_argument, NULL, 'k'},
+	{"help", no_argument, NULL, 'h'},
+	{0},
 };
 
 static int number(int option, int least, int most)
@@ -198,7 +206,7 @@ int main(int argc, char **argv)
 	int option;
 	uint64_t done;
 
-	while ((option = getopt_long(argc, argv, "n:s:H:o:a:jh", options, NULL)) != -1)
+	while ((option = getopt_long(argc, argv, "n:s:H:o:a:kjh", options, NULL)) != -1)
 		switch (option) {
 		case 'n':
 			threads = number(option, 1, 30000);
@@ -214,6 +222,9 @@ int main(int argc, char **argv)
 			break;
 		case 'a':
 			asleep = number(option, 0, 1000000);
+			break;
+		case 'k':
+			kernel = true;
 			break;
 		case 'j':
 			json = true;

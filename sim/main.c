@@ -223,7 +223,7 @@ static void setup_library(void)
 	pk_incarnation_setup();
 	pk_incarnation_next();
 	pk_readers_setup(pk_config.readers);
-	pk_lot_open = !strcmp(pk_config.parking, "socket");
+	pk_lot_setup(pk_config.parking);
 	pk_thread_setup(pk_cond_waiter_gone);
 	if (pk_policy_select(pk_config.policy) == PK_POLICY_glibc)
 		pk_thread_forward();

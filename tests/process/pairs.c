@@ -4,11 +4,15 @@
  * pairs N [threaded]: N uncontended operations of each sort on each kind of mutex, each sort in a function of its own
  * (KIND_OPERATION, and `empty' for what the loop costs), for a profiler that counts instructions by function.
  *
- * With a second argument another thread exists meanwhile, asleep.
+ * With a second argument another thread exists meanwhile, asleep. OWN is a NORMAL mutex that has a policy of its own,
+ * where the library is there.
  */
 #include <pthread.h>
 #include <stdlib.h>
 #include <unistd.h>
+
+#define PARKADE_OPTIONAL
+#include "parkade.h"
 
 typedef void measured(pthread_mutex_t *mutex, long n);
 
@@ -26,12 +30,13 @@ typedef void measured(pthread_mutex_t *mutex, long n);
 	LOOP(kind##_trylock, (void)(pthread_mutex_trylock(mutex), pthread_mutex_unlock(mutex)))
 
 measured empty, NORMAL_lock, NORMAL_trylock, RECURSIVE_lock, RECURSIVE_trylock, ERRORCHECK_lock, ERRORCHECK_trylock,
-	ADAPTIVE_lock, ADAPTIVE_trylock;
+	ADAPTIVE_lock, ADAPTIVE_trylock, OWN_lock, OWN_trylock;
 LOOP(empty, (void)0)
 KIND(NORMAL)
 KIND(RECURSIVE)
 KIND(ERRORCHECK)
 KIND(ADAPTIVE)
+KIND(OWN)
 
 static const struct kind {
 	int type;
@@ -41,6 +46,7 @@ static const struct kind {
 	{PTHREAD_MUTEX_RECURSIVE, RECURSIVE_lock, RECURSIVE_trylock},
 	{PTHREAD_MUTEX_ERRORCHECK, ERRORCHECK_lock, ERRORCHECK_trylock},
 	{PTHREAD_MUTEX_ADAPTIVE_NP, ADAPTIVE_lock, ADAPTIVE_trylock},
+	{PTHREAD_MUTEX_NORMAL, OWN_lock, OWN_trylock},
 };
 
 static void *sleep_on(void *unused)
@@ -68,6 +74,9 @@ int main(int argc, char **argv)
 		pthread_mutex_t mutex;
 		pthread_mutexattr_init(&attribute);
 		pthread_mutexattr_settype(&attribute, kinds[i].type);
+		if (kinds[i].lock == OWN_lock && parkade_mutexattr_setpolicy_np &&
+		    parkade_mutexattr_setpolicy_np(&attribute, "mcs") != 0)
+			return 1;
 		pthread_mutex_init(&mutex, &attribute);
 		kinds[i].lock(&mutex, n);
 		kinds[i].trylock(&mutex, n);
