@@ -23,6 +23,7 @@ enum {
 	WEAKENED = 512,
 	SITES = 4096,
 	REACHED = 64,
+	BLOCKS = 1 << 14,
 };
 
 const struct mc_client *mc_client;
@@ -100,6 +101,29 @@ void mc_print_reached(void)
 {
 	for (unsigned n = 0; n < REACHED && reached[n].what; n++)
 		printf("reached %s\n", reached[n].what);
+}
+
+/* Where the code has been, if it was compiled with -fsanitize-coverage=trace-pc: the compiler
+ * puts a call into each basic block. */
+static uintptr_t blocks[BLOCKS];
+
+void __sanitizer_cov_trace_pc(void);
+void __sanitizer_cov_trace_pc(void)
+{
+	uintptr_t from = (uintptr_t)__builtin_return_address(0);
+	unsigned n = (unsigned)(from * UINT64_C(0x9e3779b97f4a7c15) >> 40) % BLOCKS;
+
+	while (blocks[n] && blocks[n] != from)
+		n = (n + 1) % BLOCKS;
+	if (mc_client && !blocks[n])
+		blocks[n] = from;
+}
+
+void mc_print_blocks(void)
+{
+	for (unsigned n = 0; n < BLOCKS; n++)
+		if (blocks[n])
+			printf("block %lx\n", (unsigned long)blocks[n]);
 }
 
 /* ---- orders ---- */
@@ -306,7 +330,8 @@ uint64_t hn_access(const struct hn_access *access)
 	weaken(&a);
 	place = mc_place_of(a.p, a.size, true, a.kind != HN_LOAD);
 	if (!place || place->shared < 0) {
-		mc_word_note((uintptr_t)a.p, a.size);
+		if (a.kind != HN_LOAD) /* the memory may be constant */
+			mc_word_note((uintptr_t)a.p, a.size);
 		return hn_perform(&a);
 	}
 	me()->access = a;
@@ -418,7 +443,7 @@ static uint64_t hash_state(void)
 	for (unsigned t = 0; t < mc_client->threads; t++) {
 		const struct mc_state *s = &mc_world.thread[t];
 
-		hash = mc_mix(hash, s->what);
+		hash = mc_mix(hash, s->what | s->arrived << 8);
 		if (s->what == MC_DONE)
 			continue;
 		hash = mc_mix(hash, s->stack_hash);
@@ -501,12 +526,13 @@ static void grow(void)
 /* The present state has come from that one by that step. True if it is a new one. */
 static bool insert(uint32_t from, struct step step, uint32_t *number)
 {
+	uint64_t hash = hash_state();
 	struct slot *slot;
 	bool is_new;
 
 	if (2 * seen_n >= seen_size)
 		grow();
-	slot = slot_of(hash_state());
+	slot = slot_of(hash);
 	is_new = !slot->hash;
 	if (is_new) {
 		if (seen_n == origins_size) {
@@ -514,7 +540,7 @@ static bool insert(uint32_t from, struct step step, uint32_t *number)
 			origins = resized(origins, origins_size, sizeof(*origins));
 		}
 		origins[seen_n] = (struct origin){from, step, false};
-		*slot = (struct slot){hash_state(), (uint32_t)seen_n++};
+		*slot = (struct slot){hash, (uint32_t)seen_n++};
 	}
 	if (edges_n == edges_size) {
 		edges_size = edges_size ? 2 * edges_size : 1 << 16;
@@ -576,13 +602,26 @@ static void trace_back(uint32_t number)
 
 /* ---- steps ---- */
 
+static bool is_arrival(const struct mc_state *s)
+{
+	return s->what == MC_ACCESS && s->access.kind > HN_STORE && s->access.kind != HN_FENCE;
+}
+
+/* Threads that are alike arrive in order: the other executions are these with other names. */
+static bool is_early(unsigned t)
+{
+	const struct mc_state *s = &mc_world.thread[t];
+
+	return mc_client->after[t] && is_arrival(s) && !s->arrived && !mc_world.thread[mc_client->after[t] - 1].arrived;
+}
+
 static unsigned ways(unsigned t)
 {
 	const struct mc_state *s = &mc_world.thread[t];
 
 	switch (s->what) {
 	case MC_ACCESS:
-		return mc_memory_ways(t);
+		return is_early(t) ? 0 : mc_memory_ways(t);
 	case MC_CALL:
 	case MC_ASLEEP:
 		return mc_kernel_ways(t);
@@ -603,6 +642,7 @@ static void go(unsigned t, unsigned way)
 			mc_check_freed(t, s->access.p, s->access.from);
 		if (failure[0])
 			return;
+		s->arrived |= is_arrival(s);
 		s->result = mc_memory_go(t, way);
 	} else if (s->what == MC_CHOICE) {
 		s->result = way;
@@ -628,6 +668,9 @@ static void start(void)
 		memset(mc_world.thread[t].local, 0, MC_LOCAL);
 		run(t);
 	}
+	for (unsigned t = 1; mc_options->asleep && t < mc_client->threads; t++)
+		while (!failure[0] && mc_world.thread[t].what != MC_ASLEEP && ways(t))
+			go(t, ways(t) - 1); /* the newest of all values */
 	depth = 0;
 }
 
@@ -801,7 +844,7 @@ void mc_explore(const struct mc_client *client, const struct mc_options *options
 		mc_places_begin();
 		for (unsigned n = 0; n < RANDOM_RUNS && roam(result); n++)
 			;
-		if (!failure[0] && !mc_surprised) {
+		if (!failure[0] && !mc_surprised && !now.survey) {
 			forget();
 			memset(result, 0, sizeof(*result));
 			result->states = 1;

@@ -28,7 +28,6 @@ static pthread_mutex_t mutex PK_ALIGNED(64);
 static int inside, users;
 struct pk_record *mc_record[MC_THREADS];
 unsigned mc_threads = 3;
-static unsigned rooms[PK_SOCKETS_MAX];
 static const struct mc_kind *kind;
 static const char *policy = "mcs", *topology = "2x4@thread", *places = "", *readers = "auto";
 
@@ -64,13 +63,19 @@ bool pk_clock_passed(clockid_t clock, const struct timespec *abstime)
 
 /* ---- the threads ---- */
 
+/* The socket of a thread, in the topology that is the default: it goes by its record's number. */
+static unsigned socket_of(unsigned t)
+{
+	return (t < strlen(places) ? (unsigned)(places[t] - '0') : t) % 2;
+}
+
 /* A record for the thread, on the socket that `places` says: topologies with @thread go by its
  * number. */
 static struct pk_record *record_for(unsigned t)
 {
 	struct pk_record *r = pk_record_take();
 
-	while (t < strlen(places) && r->index % pk_sockets != (unsigned)(places[t] - '0'))
+	while (r->index % pk_sockets != (t < strlen(places) ? (unsigned)(places[t] - '0') : t) % pk_sockets)
 		r = pk_record_take();
 	return r;
 }
@@ -89,6 +94,7 @@ static void setup(void)
 	if (pk_policy_has_levels(policy))
 		pk_levels_read("", "");
 	pk_spin_setup();
+	pk_lot_setup(pk_config.parking);
 	pk_incarnation_setup();
 	pk_incarnation_next();
 	pk_thread_setup(pk_turn_gone);
@@ -96,10 +102,8 @@ static void setup(void)
 	mc_thread_local(&pk_self, sizeof(pk_self));
 	pk_readers_setup(readers);
 	/* Storeys are mapped here, not in a thread. */
-	for (unsigned s = 0; s < pk_sockets; s++) {
+	for (unsigned s = 0; s < pk_sockets; s++)
 		pk_bay_leave(pk_bay_enter(s, &mutex), &mutex);
-		rooms[s] = pk_spin_rooms(s);
-	}
 	for (unsigned s = 0; s < pk_contexts_known() / (PK_BAYS * PK_BAY_CONTEXTS); s++)
 		pk_bay_leave(pk_bay_enter(PK_SOCKETS_MAX + s, &mutex), &mutex);
 	for (unsigned t = 0; t < mc_threads; t++) {
@@ -209,6 +213,14 @@ static void timed_body(unsigned t)
 	let_go();
 }
 
+static void held_timed_body(unsigned t)
+{
+	if (t == 1)
+		timed_body(t);
+	else
+		held_body(t);
+}
+
 static long futex(int *word, int op, int value)
 {
 	return pk_arch_syscall(SYS_futex, (long)word, op | FUTEX_PRIVATE_FLAG, value, 0, 0, FUTEX_BITSET_MATCH_ANY);
@@ -262,7 +274,7 @@ static void final(void)
 		if (pk_context_nth(n) && (pk_context_nth(n)->busy || pk_context_nth(n)->record))
 			mc_fail("a context is in use at the end");
 	for (unsigned s = 0; s < pk_sockets; s++)
-		if (pk_spin_rooms(s) != rooms[s])
+		if (pk_spinners(s))
 			mc_fail("somebody counts as a spinner at the end");
 	kind->final();
 }
@@ -280,35 +292,59 @@ static void mutex_final(void)
 
 /* ---- the program ---- */
 
-static const struct mc_kind kinds[] = {
-	{"lock", mutex_setup, lock_body, mutex_final},	 {"held", held_setup, held_body, mutex_final},
-	{"twice", mutex_setup, twice_body, mutex_final}, {"timed", mutex_setup, timed_body, mutex_final},
-	{"glibc", mutex_setup, glibc_body, mutex_final}, {NULL, NULL, NULL, NULL}};
+static const struct mc_kind kinds[] = {{"lock", mutex_setup, lock_body, mutex_final, MC_ALL},
+				       {"held", held_setup, held_body, mutex_final, MC_OTHERS},
+				       {"twice", mutex_setup, twice_body, mutex_final, MC_ALL},
+				       {"timed", mutex_setup, timed_body, mutex_final, MC_NONE},
+				       {"held-timed", held_setup, held_timed_body, mutex_final, MC_NONE},
+				       {"glibc", mutex_setup, glibc_body, mutex_final, MC_NONE},
+				       {NULL, NULL, NULL, NULL, MC_NONE}};
 
 /* The kind of that name, or null. */
 static const struct mc_kind *kind_named(const char *name)
 {
-	const struct mc_kind *const tables[] = {kinds, mc_rwlock_kinds};
+	const struct mc_kind *const tables[] = {kinds, mc_rwlock_kinds, mc_queue_kinds, mc_cond_kinds};
 
-	for (unsigned n = 0; n < 2; n++)
+	for (unsigned n = 0; n < sizeof(tables) / sizeof(tables[0]); n++)
 		for (const struct mc_kind *k = tables[n]; k->name; k++)
 			if (!strcmp(k->name, name))
 				return k;
 	return NULL;
 }
 
+/* Threads that do the same on the same socket are alike: no policy goes by their numbers, but
+ * for cna, which draws lots with them, and a queue has no place where it would look at all.
+ * The impatient and the timed do not come by one way. */
+static void find_alike(struct mc_client *client)
+{
+	unsigned first = (unsigned)kind->alike;
+
+	if (kind->alike == MC_NONE || !strcmp(policy, "cna") || !pk_config.patience || pk_lot_open)
+		return;
+	for (unsigned t = first; t < mc_threads; t++)
+		for (unsigned u = first; u < t; u++)
+			if (socket_of(u) == socket_of(t))
+				client->after[t] = (uint8_t)(u + 1);
+}
+
 static const struct option options[] = {
-	{"policy", 1, NULL, 'p'},   {"client", 1, NULL, 'c'},  {"threads", 1, NULL, 'n'},  {"topology", 1, NULL, 't'},
-	{"spin", 1, NULL, 's'},	    {"batch", 1, NULL, 'b'},   {"patience", 1, NULL, 'i'}, {"parking", 1, NULL, 'k'},
-	{"spurious", 1, NULL, 'u'}, {"states", 1, NULL, 'm'},  {"sc", 0, NULL, 'S'},	   {"append", 0, NULL, 'A'},
-	{"places", 1, NULL, 'P'},   {"readers", 1, NULL, 'R'}, {"weaken", 1, NULL, 'w'},   {"sites", 0, NULL, 'l'},
-	{"timers", 0, NULL, 'T'},   {"reached", 0, NULL, 'r'}, {"help", 0, NULL, 'h'},	   {NULL, 0, NULL, 0}};
+	{"policy", 1, NULL, 'p'},     {"client", 1, NULL, 'c'},	 {"threads", 1, NULL, 'n'},  {"topology", 1, NULL, 't'},
+	{"spin", 1, NULL, 's'},	      {"batch", 1, NULL, 'b'},	 {"patience", 1, NULL, 'i'}, {"parking", 1, NULL, 'k'},
+	{"spurious", 1, NULL, 'u'},   {"states", 1, NULL, 'm'},	 {"sc", 0, NULL, 'S'},	     {"append", 0, NULL, 'A'},
+	{"places", 1, NULL, 'P'},     {"readers", 1, NULL, 'R'}, {"weaken", 1, NULL, 'w'},   {"sites", 0, NULL, 'l'},
+	{"all-orders", 0, NULL, 'O'}, {"asleep", 0, NULL, 'a'},	 {"survey", 0, NULL, 'y'},   {"timers", 0, NULL, 'T'},
+	{"reached", 0, NULL, 'r'},    {"help", 0, NULL, 'h'},	 {NULL, 0, NULL, 0}};
 
 static const char usage[] =
 	"usage: locks [OPTION]...\n"
 	"Explores all executions of a few threads that use one mutex; says which one fails.\n"
 	"  --policy NAME     as PARKADE_POLICY (mcs)\n"
-	"  --client NAME     lock, held, twice, timed, glibc (lock); rw-writer, rw-writers, rw-timed, rw-timed-writer\n"
+	"  --client NAME     lock, held, twice, timed, held-timed, glibc (lock); rw-writer, rw-writers, rw-timed, "
+	"rw-timed-writer,\n"
+	"                    rw-written, rw-read, rw-spread; queue, queue-twice, queue-held, queue-timed; "
+	"cond-broadcast, "
+	"cond-after, cond-signal,\n"
+	"                    cond-timed, cond-late, cond-shared\n"
 	"  --readers MODE    as PARKADE_READERS (auto)\n"
 	"  --threads N       (3)\n"
 	"  --topology TEXT   as PARKADE_TOPOLOGY (2x4@thread); --parking, --spin (0), --batch (1), --patience (2000)\n"
@@ -316,8 +352,11 @@ static const char usage[] =
 	"  --spurious N      how often a thread's sleep may end for no reason (0)\n"
 	"  --timers          a sleep with an end does end, once everybody sleeps\n"
 	"  --states N        give up after so many (20000000)\n"
+	"  --all-orders      threads that are alike may arrive in any order\n"
 	"  --sc              sequential consistency; --append: stores take effect in order\n"
 	"  --weaken A:ORDER  the access at this address gets that order, a number; may be repeated\n"
+	"  --asleep          before anything else all but thread 0 run, one after the other, each until it sleeps\n"
+	"  --survey          a few executions at random only: which accesses are made\n"
 	"  --sites           print the ordered accesses that were made, --reached: the counters that counted\n";
 
 static unsigned number(const char *text)
@@ -337,12 +376,13 @@ int main(int argc, char **argv)
 	struct mc_options how = {.states = 20000000};
 	struct mc_client client = {0, setup, NULL, final};
 	struct mc_result result;
-	bool sites = false, reached = false;
+	bool sites = false, reached = false, all_orders = false;
 	int o;
 
 	kind = kinds;
 	pk_config.spin = 0;
 	pk_config.batch = 1;
+	pk_config.parking = "auto";
 	while ((o = getopt_long(argc, argv, "", options, NULL)) != -1) {
 		switch (o) {
 		case 'p':
@@ -367,7 +407,7 @@ int main(int argc, char **argv)
 			pk_config.patience = (int)number(optarg);
 			break;
 		case 'k':
-			pk_lot_open = !strcmp(optarg, "socket");
+			pk_config.parking = optarg;
 			break;
 		case 'u':
 			how.spurious = number(optarg);
@@ -383,6 +423,15 @@ int main(int argc, char **argv)
 			break;
 		case 'A':
 			how.append = true;
+			break;
+		case 'a':
+			how.asleep = true;
+			break;
+		case 'y':
+			how.survey = true;
+			break;
+		case 'O':
+			all_orders = true;
 			break;
 		case 'R':
 			readers = optarg;
@@ -418,12 +467,16 @@ int main(int argc, char **argv)
 	pk_config_batch_given = true;
 	client.body = kind->body;
 	client.threads = mc_threads;
+	if (!all_orders)
+		find_alike(&client);
 	__libc_single_threaded = 0;
 	mc_explore(&client, &how, &result);
 	if (sites)
 		mc_print_sites();
-	if (reached)
+	if (reached) {
 		mc_print_reached();
+		mc_print_blocks();
+	}
 	printf("%s %lu states %lu steps %lu ends depth %u shared %u%s%s\n", result.failure ? "FAIL" : "ok",
 	       result.states, result.steps, result.ends, result.depth, result.shared, result.failure ? ": " : "",
 	       result.failure ? result.failure : "");

@@ -8,15 +8,19 @@
 #include "model/model.h"
 #include "rt/arena.h"
 
+/* Which threads do the same, if they are of the same socket. */
+enum mc_alike { MC_ALL, MC_OTHERS /* all but thread 0 */, MC_NONE };
+
 /* One way in which threads use a lock. */
 struct mc_kind {
 	const char *name;
 	void (*setup)(void); /* when the library is ready; or null */
 	void (*body)(unsigned thread);
 	void (*final)(void); /* when all that they have in common has been looked at */
+	enum mc_alike alike;
 };
 
-extern const struct mc_kind mc_rwlock_kinds[];
+extern const struct mc_kind mc_rwlock_kinds[], mc_queue_kinds[], mc_cond_kinds[];
 
 /* Begin a body: the thread gets its record. */
 void mc_thread_begin(unsigned thread);

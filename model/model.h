@@ -25,6 +25,9 @@ struct mc_client {
 	void (*setup)(void);
 	void (*body)(unsigned thread);
 	void (*final)(void);
+	/* Which thread, plus 1, this one is like: its first read-modify-write comes after that
+	 * one's. 0: none. */
+	uint8_t after[MC_THREADS];
 };
 
 struct mc_options {
@@ -33,6 +36,8 @@ struct mc_options {
 	bool timers;	      /* sleeps with an end do end, once everybody sleeps */
 	bool sc;	      /* sequential consistency instead: every load returns the newest value */
 	bool append;	      /* no store goes before one that has been made already */
+	bool asleep;	      /* before anything else all but thread 0 run, each until it sleeps */
+	bool survey;	      /* a few executions at random, which show what is accessed: nothing is explored */
 };
 
 struct mc_result {
@@ -71,5 +76,7 @@ void mc_weaken(uintptr_t from, int order);
 /* Print each ordered access that was made: where, what, its order. */
 void mc_print_sites(void);
 void mc_print_reached(void);
+/* Print each basic block that was executed, if the sources were compiled for it. */
+void mc_print_blocks(void);
 
 #endif

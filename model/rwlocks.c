@@ -67,6 +67,46 @@ static void writer_body(unsigned t)
 		read_once();
 }
 
+/* Thread 0 writes to begin with, or reads. */
+static void written_setup(void)
+{
+	setup();
+	mc_thread_begin(0);
+	pk_rwlock_wrlock(&rwlock);
+}
+
+static void read_setup(void)
+{
+	setup();
+	mc_thread_begin(0);
+	pk_rwlock_rdlock(&rwlock);
+}
+
+/* Readers have been there, and are counted apart from now on. */
+static void spread_setup(void)
+{
+	setup();
+	mc_thread_begin(0);
+	pk_rwlock_rdlock(&rwlock);
+	pk_rwlock_unlock(&rwlock);
+	if (!(pk_rwlock_of(&rwlock)->state & PK_RW_SPREAD))
+		mc_fail("readers are not counted apart");
+}
+
+static void held_body(unsigned t)
+{
+	mc_thread_begin(t);
+	if (t == 0) {
+		is_last();
+		if (pk_rwlock_unlock(&rwlock))
+			mc_fail("unlock fails");
+	} else if (t == 1) {
+		write_once();
+	} else {
+		read_once();
+	}
+}
+
 static void writers_body(unsigned t)
 {
 	mc_thread_begin(t);
@@ -131,8 +171,11 @@ static void final(void)
 					(long)mc_record[t]->reads.lock[n]);
 }
 
-const struct mc_kind mc_rwlock_kinds[] = {{"rw-writer", setup, writer_body, final},
-					  {"rw-writers", setup, writers_body, final},
-					  {"rw-timed", setup, timed_body, final},
-					  {"rw-timed-writer", setup, timed_writer_body, final},
-					  {NULL, NULL, NULL, NULL}};
+const struct mc_kind mc_rwlock_kinds[] = {{"rw-writer", setup, writer_body, final, MC_NONE},
+					  {"rw-writers", setup, writers_body, final, MC_NONE},
+					  {"rw-timed", setup, timed_body, final, MC_NONE},
+					  {"rw-timed-writer", setup, timed_writer_body, final, MC_NONE},
+					  {"rw-written", written_setup, held_body, final, MC_NONE},
+					  {"rw-spread", spread_setup, writer_body, final, MC_NONE},
+					  {"rw-read", read_setup, held_body, final, MC_NONE},
+					  {NULL, NULL, NULL, NULL, MC_NONE}};

@@ -64,6 +64,7 @@ struct mc_state {
 	const void *futex;
 	uint32_t bits;
 	bool soon, timed; /* its sleep has an end: at any time; at some time */
+	bool arrived;	  /* it has made its first read-modify-write */
 	uint8_t spurious;
 	void *sp;
 	uint64_t stack_hash;
