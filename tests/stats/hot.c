@@ -2,7 +2,7 @@
 /* SPDX-FileCopyrightText: 2026 The parkade authors */
 /* Waits for locks so often as it says: tests/stats/report compares that with the library's statistics.
  *
- *	hot [fork|name]
+ *	hot [fork|name|read]
  *
  * The main thread holds a lock until all others sleep, which have said that they are about to lock it: so each of them
  * waits, once. Prints a line for each object: what waited_for_* calls it, how often threads got it after a wait, and
@@ -150,11 +150,49 @@ static void wait_for_all(int hot_rounds)
 	wait_for_signal();
 }
 
+/* The same by parkade_lock_stats(): what, the error, and its numbers in order. */
+static void read_one(const char *what, const void *lock)
+{
+	struct parkade_lock_stats s[2];
+	int ret;
+
+	memset(s, 0xa5, sizeof(s));
+	ret = parkade_lock_stats(lock, s, sizeof(s[0]));
+	printf("%s %d", what, ret);
+	for (unsigned i = 0; !ret && i < sizeof(s[0]) / sizeof(uint64_t); i++)
+		printf(" %llu", (unsigned long long)((uint64_t *)s)[i]);
+	putchar('\n');
+	/* A caller of another release, with fewer fields or with more. */
+	if (!ret && (parkade_lock_stats(lock, &s[1], sizeof(uint64_t)) || s[1].got != s[0].got || s[1].late + 1 == 1 ||
+		     parkade_lock_stats(lock, s, sizeof(s)) || s[1].got || s[1].sleeps))
+		abort();
+	if (ret && s[0].got != UINT64_C(0xa5a5a5a5a5a5a5a5))
+		abort();
+}
+
+static void read_all(void)
+{
+	read_one("hot", &hot);
+	read_one("cool", &cool);
+	read_one("shared", &shared);
+	read_one("condition", &condition);
+	read_one("nobody", &outer + 1);
+	printf("size %d\n", parkade_lock_stats(&hot, NULL, 0));
+}
+
 int main(int argc, char **argv)
 {
 	if (argc > 1 && !strcmp(argv[1], "name") && parkade_lock_name)
 		parkade_lock_name(&hot, "the \"hot\" lock\n");
 	wait_for_all(HOT);
+	if (argc > 1 && !strcmp(argv[1], "read")) {
+		read_all();
+		fflush(stdout);
+		if (!fork())
+			return read_one("child", &hot), 0;
+		wait(NULL);
+		return 0;
+	}
 	if (argc > 1 && !strcmp(argv[1], "fork")) {
 		pid_t child = fork();
 

@@ -77,8 +77,8 @@ bool suite_shuffles(void)
 	const char *parking = getenv("PARKADE_PARKING");
 
 	/* Who sleeps outside of the queue is not there to be moved. */
-	return topology && strstr(topology, "@thread") && policy && strcmp(policy, "shfl") == 0 &&
-	       !(parking && strcmp(parking, "socket") == 0);
+	return topology && strstr(topology, "@thread") && policy && strcmp(policy, "shfl") == 0 && parking &&
+	       strcmp(parking, "queue") == 0;
 }
 
 /* A suite that silently tested glibc would pass: where a preload is asked for, it must be bound, with that policy. */

@@ -170,6 +170,8 @@ def statistics(pid, name, policy):
         size = os.fstat(fd).st_size
         with mmap.mmap(fd, 0, prot=mmap.PROT_READ) as memory:
             magic, form, record, table, used = struct.unpack_from("=5Q", memory, 0)
+            if not magic:       # nobody has begun to write there
+                return None
             levels = list(filter(None, text_of(memory[48:112]).split(",")))[:COHORTS]
             counters = list(filter(None, text_of(memory[112:2160]).split(",")))
             if (magic, form) != (STATS_MAGIC, STATS_FORMAT) or record < 200 + 8 * (TIMES + len(counters)) or \

@@ -7,7 +7,7 @@ import os
 import re
 import sys
 
-from . import paths, preload, settings, tables
+from . import control, paths, preload, settings, tables
 from .machine import Machine, spell
 from .process import Process, Unreadable
 
@@ -83,6 +83,21 @@ def policy(environment, library):
     return tables.OPTIONS["POLICY"]["default"]
 
 
+def in_force(pid, started):
+    """The policy now, in words: what the control page says, where there is one; who asks for nothing waits for nobody."""
+    if started == "glibc":
+        return "glibc: its locks are the C library's"
+    try:
+        with control.Page(pid) as page:
+            now, knobs = page.policy(), page.knobs()
+    except control.Unreachable:
+        return f"{started}, as started"
+    if not settings.is_choice(tables.OPTIONS["POLICY"]["choices"], now):
+        return f"{started}, as started; its control page says something else"
+    text = f"{now}, " + ("as started" if now == started else f"now; started with {started}")
+    return text + "; " + " ".join(f"{name}={value}" for name, value in knobs.items())
+
+
 def hazards(target, environment):
     """What keeps, or would keep, the library out of a process."""
     program, secure = target.program(), target.secure()
@@ -110,7 +125,7 @@ def examine(pid):
     else:
         say("library", library)
         chosen = policy({} if target.secure() else environment, library)
-        say("policy", chosen + (": its locks are the C library's" if chosen == "glibc" else ", as started"))
+        say("policy", in_force(pid, chosen))
         say_settings(environment)
         say("C library", f"has what is never ours: {DELEGATED}")
         say_machine(Machine(usable=os.sched_getaffinity(pid), process=pid), environment)

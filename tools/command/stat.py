@@ -4,11 +4,12 @@
 
 import argparse
 import json
+import os
 import shutil
 import sys
 import time
 
-from . import control, doctor, locks, process
+from . import control, doctor, images, locks, paths, process, waits
 
 DESCRIPTION = """\
 Shows what PARKADE_STATS=file:FILE has written at the exit of processes: the locks for which threads had to wait, those with
@@ -38,6 +39,9 @@ def add(commands):
     what.add_argument("file", nargs="?", metavar="FILE")
     what.add_argument("-p", "--pid", type=doctor.process, metavar="PID", help="of a process that runs")
     parser.add_argument("--interval", type=seconds, metavar="S", help="with -p: go on, every S seconds, until ^C")
+    parser.add_argument("--count", type=count, metavar="N", help="with --interval: N times, and not until ^C")
+    parser.add_argument("--image", type=images.name, metavar="FILE",
+                        help="with --interval: in the end, draw how long threads waited over time (.png or .svg)")
     parser.add_argument("--top", type=count, default=10, metavar="N", help="how many locks of each process (10)")
     parser.add_argument("--json", action="store_true", help="print a list of objects, with the names of the places")
     parser.set_defaults(run=run)
@@ -51,18 +55,25 @@ def show(reports, args):
         print("\n\n".join("\n".join(locks.describe(report, args.top)) for report in reports))
 
 
+def lacking():
+    """Words for where nothing can come, as the module that counts is not there."""
+    places = [os.path.join(os.path.dirname(paths.LIBRARY), *where, "parkade-stats.so") for where in (["parkade"], [])]
+    return "" if any(map(os.path.exists, places)) else \
+        f"; there is no {places[0]}: it belongs to a library that was built with liburcu"
+
+
 def from_file(args):
     try:
         with open(args.file, encoding="utf-8", errors="replace") as file:
             reports, bad = locks.read(file)
     except OSError as error:
-        print(f"parkade stat: error: {args.file}: {error.strerror}", file=sys.stderr)
+        print(f"parkade stat: error: {args.file}: {error.strerror}{lacking()}", file=sys.stderr)
         return 1
     if bad:
         print(f"parkade stat: warning: {args.file}: {bad} lines are no statistics: ignored", file=sys.stderr)
     if not reports:
         print(f"parkade stat: error: {args.file}: no statistics; they come of PARKADE_STATS=file:{args.file}, "
-              "when a process with the library exits", file=sys.stderr)
+              f"when a process with the library exits{lacking()}", file=sys.stderr)
         return 1
     show(reports, args)
     return 0
@@ -76,11 +87,12 @@ def counters(before, after, passed):
         yield f"{name:<{wide}} {total:>14}" + (f" {new / passed:>12.0f}/s" if passed else "")
 
 
-def look(page, name, before, passed, args):
+def look(page, name, before, passed, args, history):
     """Show a process once; its counters."""
     fresh = page.ask([], PATIENCE)
     after = page.counters()
     report = control.statistics(args.pid, name, page.policy())
+    history.add(time.monotonic(), page.policy(), report)
     if args.json:
         locks.resolve([report] if report else [])
         print(json.dumps({"pid": args.pid, "program": name, "policy": page.policy(), "fresh": fresh, "counters": after,
@@ -91,6 +103,8 @@ def look(page, name, before, passed, args):
     if report:
         locks.resolve([report])
         lines += [""] + list(locks.describe(report, args.top))[1:]
+    else:
+        lines += ["", f"no statistics of locks: the process keeps none (PARKADE_STATS){lacking()}"]
     if sys.stdout.isatty() and args.interval:
         height = max(shutil.get_terminal_size().lines - 1, 2)
         print("\033[H\033[J" + "\n".join(lines[:height]), flush=True)
@@ -99,21 +113,48 @@ def look(page, name, before, passed, args):
     return after
 
 
+def watch(page, name, args, history):
+    before, last = look(page, name, {}, 0, args, history), time.monotonic()
+    while args.interval and len(history.looks) != args.count:
+        time.sleep(max(0, last + args.interval - time.monotonic()))
+        process.Process(args.pid)
+        now = time.monotonic()
+        if not args.json and not sys.stdout.isatty():
+            print()
+        before, last = look(page, name, before, now - last, args, history), now
+
+
 def from_process(args):
-    name = locks.printable(process.Process(args.pid).name)
-    with control.Page(args.pid) as page:
-        before, last = look(page, name, {}, 0, args), time.monotonic()
-        while args.interval:
-            time.sleep(max(0, last + args.interval - time.monotonic()))
-            process.Process(args.pid)
-            now = time.monotonic()
-            if not args.json and not sys.stdout.isatty():
-                print()
-            before, last = look(page, name, before, now - last, args), now
+    name, history = locks.printable(process.Process(args.pid).name), waits.History()
+    try:
+        with control.Page(args.pid) as page:
+            watch(page, name, args, history)
+    except (KeyboardInterrupt, ProcessLookupError, process.Unreadable):
+        if not args.image or len(history.looks) < 2:
+            raise
+    if args.image and not waits.draw(history, f"{name}: waits for its locks", args.image):
+        print(f"parkade stat: error: {args.image}: nothing to draw: no lock was waited for in that time, or the process keeps "
+              "no statistics (PARKADE_STATS)", file=sys.stderr)
+        return 1
     return 0
 
 
+def misuse(args):
+    """What does not go together, or null."""
+    if not args.interval and (args.count or args.image):
+        return "--count and --image go with --interval"
+    if args.interval and not args.pid:
+        return "--interval goes with --pid"
+    return None
+
+
 def run(args):
+    if misuse(args):
+        print(f"parkade stat: error: {misuse(args)}", file=sys.stderr)
+        return 2
+    if args.image and not images.can_draw():
+        print("parkade stat: error: --image needs matplotlib (python3-matplotlib)", file=sys.stderr)
+        return 1
     if not args.pid:
         return from_file(args)
     try:
