@@ -7,7 +7,7 @@
 #define PK_CONFIG_INT(NAME, field, min, max, dflt, unit, doc) option @@ NAME @@ min to max unit @@ dflt @@ doc
 #define PK_CONFIG_STR(NAME, field, dflt, doc) option @@ NAME @@ text @@ dflt @@ doc
 #define PK_STAT(name, doc) counter @@ name @@ doc
-#define PK_POLICY(name, operations, doc) policy @@ name @@ doc
+#define PK_POLICY(name, spelled, operations, doc) policy @@ spelled @@ doc
+#include "rt/policy.def"
 #include "rt/config.def"
-#include "admit/policy.def"
 #include "rt/stat.def"

@@ -53,10 +53,10 @@ enum pk_entered {
 /* Take the word of q's lock without being the head, if it is to be had soon. */
 typedef bool pk_steal(struct pk_queue *q);
 
-/* The policies of policy.def. */
+/* The policies of rt/policy.def. */
 enum pk_policy {
-#define PK_POLICY(name, ops, doc) PK_POLICY_##name,
-#include "admit/policy.def"
+#define PK_POLICY(name, spelled, ops, doc) PK_POLICY_##name,
+#include "rt/policy.def"
 #undef PK_POLICY
 	PK_POLICIES
 };

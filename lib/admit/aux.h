@@ -24,7 +24,6 @@ enum pk_aux_kind {
 	PK_AUX_PTL,
 	PK_AUX_CST,
 	PK_AUX_BO,
-	PK_AUX_KINDS,
 	PK_AUX_KIND_SHIFT = 29,
 	PK_AUX_STATE = (1 << PK_AUX_KIND_SHIFT) - 1, /* the policy's bits */
 };

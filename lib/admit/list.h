@@ -174,10 +174,8 @@ PK_INLINE enum pk_entered pk_list_wait(struct pk_queue *q, struct pk_waiter *w, 
 			poll(q, w);
 		if (state == PK_SPINNING) {
 			/* fails only if the state is final now */
-			if (pk_cas_relaxed(&w->status, &status, pk_in_state(status, PK_WAITING))) {
-				pk_spin_end(w);
+			if (pk_cas_relaxed(&w->status, &status, pk_in_state(status, PK_WAITING)))
 				budget = pk_spin_begin(w);
-			}
 		} else if (pk_spent(&budget) && !(pk_waiter_stays(w) && pk_list_park(w, status, deadline)) &&
 			   pk_waiter_abandon(w)) {
 			pk_spin_missed(w);

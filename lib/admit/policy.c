@@ -7,35 +7,35 @@
 #include "base/atomic.h"
 #include "rt/config.h"
 
-extern const struct pk_admit_ops pk_shfl, pk_mcs, pk_cna, pk_cst, pk_mcscr, pk_clh, pk_hem, pk_hemctr, pk_tkt, pk_ptl,
-	pk_backoff, pk_hbo;
+/* Those without operations are declared for nothing. */
+#define PK_POLICY(name, spelled, ops, doc) extern const struct pk_admit_ops pk_##name;
+#include "rt/policy.def"
+#undef PK_POLICY
 
 static const struct {
-	const char *name; /* with _ where users write - */
+	const char *name; /* as users write it, with a colon where they may go on */
 	const struct pk_admit_ops *ops;
 } policies[] = {
-#define PK_POLICY(name, ops, doc) {#name, ops},
-#include "admit/policy.def"
+#define PK_POLICY(name, spelled, ops, doc) {spelled, ops},
+#include "rt/policy.def"
 #undef PK_POLICY
 };
 
 const struct pk_admit_ops *pk_admit;
 
-/* Of a composition the part before the colon counts. */
+/* Of both what is before a colon counts. */
 static bool is_named(const char *row, const char *name)
 {
-	for (; *row; row++, name++)
-		if (*name != *row && !(*name == '-' && *row == '_'))
-			return false;
-	return !*name || *name == ':';
+	size_t n = strcspn(row, ":");
+
+	return strcspn(name, ":") == n && !memcmp(row, name, n);
 }
 
 static enum pk_policy row_of(const char *name)
 {
 	enum pk_policy p = 0;
 
-	/* The name has passed config.def's list of choices, which a test
-	 * compares with this table. */
+	/* The name has passed the settings' list of choices, which is this table. */
 	while (p < PK_POLICIES - 1 && !is_named(policies[p].name, name))
 		p++;
 	return p;
@@ -83,12 +83,11 @@ int pk_policy_number(const char *name)
 bool pk_policy_spell(unsigned number, char *name, size_t size)
 {
 	const char *row = number && number <= PK_POLICIES ? policies[number - 1].name : "";
-	size_t n = 0;
+	size_t n = strcspn(row, ":");
 
-	if (strlen(row) >= size)
+	if (n >= size)
 		return false;
-	for (; row[n]; n++)
-		name[n] = row[n] == '_' ? '-' : row[n];
+	memcpy(name, row, n);
 	name[n] = '\0';
 	return true;
 }

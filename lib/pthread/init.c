@@ -29,7 +29,7 @@
 /* What is there for who asks for it. */
 static void look_and_steer(bool stats)
 {
-	enum { STATS_SIZE = 4 << 20 }; /* of address space */
+	enum { STATS_SIZE = (8 << 20) + 4096 }; /* of address space: for as many locks as without a control page */
 	void *memory = NULL;
 
 	if (pk_config.control) {
@@ -58,7 +58,6 @@ static __attribute__((constructor)) void setup(void)
 	pk_spin_setup();
 	pk_incarnation_setup();
 	pk_incarnation_next();
-	pk_fork_setup();
 	pk_readers_setup(pk_config.readers);
 	pk_lot_setup(pk_config.parking);
 	pk_thread_setup(pk_cond_waiter_gone); /* from here on threads get records */
@@ -66,6 +65,9 @@ static __attribute__((constructor)) void setup(void)
 		pk_thread_forward();
 	else
 		look_and_steer(stats);
+	/* After an allocator's, which the module has made register its own: its arenas are unlocked when ours runs, which
+	 * allocates for the child's statistics. */
+	pk_fork_setup();
 	if (pk_config.verbose > 1)
 		pk_config_print();
 	errno = saved;
@@ -81,8 +83,7 @@ static __attribute__((destructor)) void summary(void)
 	char text[PK_STATS * 40];
 	size_t len = 0;
 
-	if (pk_watch)
-		pk_watch->report();
+	pk_watch_report();
 	if (!pk_config.verbose)
 		return;
 	for (int i = 0; i < PK_STATS && len < sizeof(text); i++)

@@ -25,7 +25,7 @@
 
 #ifdef HAVE_SYS_SINGLE_THREADED_H
 #include <sys/single_threaded.h>
-#define pk_single_threaded() pk_unlikely(__libc_single_threaded)
+#define pk_single_threaded() (__libc_single_threaded)
 #else
 #define pk_single_threaded() 0
 #endif

@@ -137,7 +137,7 @@ static int wait_once(const struct pk_site *at, const struct pk_admit_ops *ops, s
  *		CALLED		there is a turn for it
  *		LEAVES		the same, where nobody may spin
  *		STAYS		it has waited for long, or is a delegate, or there is no bay */
-static PK_COLD void wait_in_lot(const struct pk_site *at, const struct pk_admit_ops *ops, struct pk_record *r,
+static PK_NOINLINE void wait_in_lot(const struct pk_site *at, const struct pk_admit_ops *ops, struct pk_record *r,
 				unsigned socket)
 {
 	enum pk_manner manner = pk_lot_manner(at, socket);
@@ -212,7 +212,7 @@ void pk_turn_settle(const struct pk_site *at, struct pk_waiter *w, pk_steal *ste
 	default:
 		pk_word_wait(at, NULL, NULL, true, NULL);
 	}
-	if (pk_unlikely(pk_lot_open))
+	if (pk_lot_open)
 		pk_lot_check(at->gate, pk_self.record ? pk_socket_here(pk_self.record->index) : 0);
 }
 

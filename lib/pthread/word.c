@@ -8,10 +8,11 @@
  *	0	2	a thread that has slept: takes it, somebody may still sleep
  *	1	2	a thread that is about to sleep
  *	1, 2	0	the owner; after 2 it wakes one sleeper
- * State of PK_FLAG_SLOW, a hint for those who come next (turn.c, lot.c)
+ * State of PK_FLAG_SLOW, a hint for those who come next (head_budget() below, turn.c, lot.c)
  *	0 -> 1	by a head that has spun in vain, before it sleeps
  *	1 -> 0	by who has got the word by spinning
- * A head that was asleep, and is woken for the word, says nothing about how long others hold it.
+ * A head that was asleep, and is woken for the word, says nothing about how long others hold it; nor does one that has
+ * only looked.
  *
  * A thread that has slept cannot know whether it was the only sleeper (glibc's
  * own functions sleep here, too), so it takes the word with 2: its unlock wakes
@@ -40,6 +41,13 @@ enum {
 	TEND_ROUNDS = 32,
 	/* And at the clock: a budget of a million rounds is longer than any patience. */
 	CLOCK_ROUNDS = 4096,
+	/* A head that is alone looks away for so long at most between two looks, */
+	GAP_NS = 500,
+	/* and so long before the first, if it has had the word in this way so short a time ago. */
+	AWAY_NS = 20000,
+	BACK_NS = 1500,
+	/* One in so many heads spins for the word of a slow lock all the same. */
+	PROBE = 16,
 };
 
 struct turn {
@@ -48,6 +56,7 @@ struct turn {
 	struct pk_waiter *w; /* null: not a head */
 	int take;	     /* what the word is set to when it is taken */
 	uint64_t since;	     /* when the head first looked at the clock, or 0 */
+	unsigned budget;     /* for how many rounds it has been spinning */
 };
 
 /* Overtaken for too long? A head that sleeps is woken by an unlock, so whenever it gets here again it has been
@@ -69,6 +78,16 @@ static bool is_alone(const struct turn *t)
 	return t->w && pk_load_relaxed(&t->at->gate->queue.tail) == pk_waiter_name(t->w);
 }
 
+/* Two threads that come back at once to a short critical section would hand it to and fro, each time with its lines,
+ * where one of them could run it a hundred times. Who comes back for the word that it has just had by spinning leaves it
+ * to the other one for a while. (If that does not want it so often, nobody comes back so soon.) */
+static void look_away(const struct pk_site *at)
+{
+	if (pk_self.won == at->word && pk_clock_ns() - pk_self.won_ns < BACK_NS)
+		for (unsigned n = pk_spin_rounds(AWAY_NS); !pk_spent(&n);)
+			;
+}
+
 /* Spin for so many rounds; true when the word has been taken.
  *
  * A head that is alone looks away for longer and longer: each look takes the line from
@@ -76,7 +95,7 @@ static bool is_alone(const struct turn *t)
  * others behind it the lock is busy enough to be handed on at once. */
 static bool spin(struct turn *t, unsigned budget)
 {
-	unsigned widest = budget && is_alone(t) ? pk_spin_gap() : 0, gap = 1;
+	unsigned widest = budget && is_alone(t) ? pk_spin_rounds(GAP_NS) : 0, gap = 1;
 	unsigned tend = budget / TEND_ROUNDS * TEND_ROUNDS; /* due when the budget has come down to that */
 	unsigned looked = budget;			    /* its value when the clock was last looked at */
 
@@ -109,7 +128,7 @@ static void mark(const struct pk_site *at, bool slow)
 {
 	uint64_t seen = pk_load_relaxed(&at->gate->flags);
 
-	if (!pk_lot_adapts || !at->marks || !(seen & PK_FLAG_SLOW) == !slow)
+	if (!at->marks || !(seen & PK_FLAG_SLOW) == !slow)
 		return;
 	if (slow)
 		pk_or_relaxed(&at->gate->flags, PK_FLAG_SLOW);
@@ -117,33 +136,38 @@ static void mark(const struct pk_site *at, bool slow)
 		pk_and_relaxed(&at->gate->flags, ~PK_FLAG_SLOW);
 }
 
-/* How long a head spins: for as long as those behind it do, unless they do not. */
-static unsigned head_budget(const struct turn *t, bool slept)
+/* How long a head spins: for as long as those behind it do, unless they do not. On a slow lock, where nobody else may spin
+ * as CPUs are few, it does not. */
+static unsigned head_budget(const struct turn *t)
 {
 	const struct pk_site *at = t->at;
+	bool slow = at->marks && pk_load_relaxed(&at->gate->flags) & PK_FLAG_SLOW;
 
-	if (!at->spin || slept || t->since || !pk_lot_adapts || !at->marks ||
-	    pk_load_relaxed(&at->gate->flags) & PK_FLAG_SLOW)
-		return at->spin;
-	return pk_spin_patient(t->w->socket);
+	if (pk_spin_limit(t->w->socket))
+		return pk_lot_adapts && at->marks && !slow && t->take == 1 ? pk_spin_patient(t->w->socket) : at->spin;
+	return slow && pk_uses(pk_load_relaxed(&t->w->status)) % PROBE ? 0 : at->spin;
 }
 
 int pk_word_wait(const struct pk_site *at, const struct pk_admit_ops *ops, struct pk_waiter *w, bool slept,
 		 const struct pk_deadline *deadline)
 {
-	struct turn t = {at, ops, w, slept ? 2 : 1, 0};
+	struct turn t = {at, ops, w, slept ? 2 : 1, 0, 0};
+	bool alone = w && !slept && is_alone(&t);
 	int late;
 
+	if (alone)
+		look_away(at);
 	/* Without a place in a queue nothing bounds how many spin: as in glibc, none. */
-	while (!spin(&t, t.w ? head_budget(&t, slept) : 0)) {
+	while (!spin(&t, t.budget = t.w ? head_budget(&t) : 0)) {
 		int seen = pk_load_relaxed(at->word);
 
 		if (!seen || (seen == 1 && !pk_cas_relaxed(at->word, &seen, 2)))
 			continue; /* it has just been let go: try again */
 		if (w) {
-			if (!t.since && !slept)
+			if (t.take == 1 && t.budget)
 				mark(at, true);
 			lose_patience(&t);
+			pk_spin_missed(w); /* backoff has let it spin at the word, as one of many */
 			pk_count(w, PK_STAT_slept);
 		}
 		pk_store_relaxed(&pk_self.asleep, w != NULL);
@@ -155,14 +179,18 @@ int pk_word_wait(const struct pk_site *at, const struct pk_admit_ops *ops, struc
 		if (w && !pk_waiter_is_head(w))
 			t.w = w = NULL; /* a signal handler gave the place up */
 	}
-	if (w && t.take == 1)
+	if (w && t.take == 1 && t.budget)
 		mark(at, false);
+	if (w && alone) {
+		pk_self.won = at->word;
+		pk_self.won_ns = pk_clock_ns();
+	}
 	return 0;
 }
 
 bool pk_word_steal(const struct pk_site *at)
 {
-	struct turn t = {at, NULL, NULL, 1, 0};
+	struct turn t = {at, NULL, NULL, 1, 0, 0};
 	bool taken;
 
 	if (pk_load_relaxed(&at->gate->flags) & (PK_FLAG_QUEUE | PK_FLAG_SPINNER) ||

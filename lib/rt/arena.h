@@ -72,6 +72,12 @@ PK_INLINE uint32_t pk_in_state(uint32_t status, enum pk_state state)
 	return (status & ~(uint32_t)PK_STATE_MASK) | state;
 }
 
+/* How often the node has been used, modulo 2^28. */
+PK_INLINE uint32_t pk_uses(uint32_t status)
+{
+	return status / (PK_STATE_MASK + 1);
+}
+
 /* How a thread waits in a queue (pthread/turn.c). */
 enum pk_manner {
 	PK_LEAVES, /* spins if there is room, and then leaves, to sleep elsewhere */

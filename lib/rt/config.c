@@ -42,6 +42,13 @@ struct pk_config pk_config = {
 #undef PK_CONFIG_STR
 };
 
+static const char policy_choices[] =
+#define PK_POLICY(name, spelled, ops, doc) spelled "|"
+#include "rt/policy.def"
+#undef PK_POLICY
+	"auto";
+#define PK_POLICY_CHOICES policy_choices
+
 static const struct option options[] = {
 #define PK_CONFIG_ENUM(NAME, field, dflt, choices, doc) {#field, KIND_ENUM, choices, 0, 0, &pk_config.field},
 #define PK_CONFIG_INT(NAME, field, min, max, dflt, unit, doc) {#field, KIND_INT, NULL, min, max, &pk_config.field},

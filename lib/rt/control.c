@@ -142,6 +142,10 @@ PK_COLD void pk_control_serve(void)
 	if (!page || whose != pk_incarnation() || pk_xchg_acquire(&serving, 1)) /* C3 */
 		return;
 	request = pk_load_acquire(&page->request); /* C1 */
+	if (request == pk_load_relaxed(&pk_control_seen)) { /* another thread has been faster: the reply is being read */
+		pk_store_release(&serving, 0);
+		return;
+	}
 	for (unsigned i = 0; i < sizeof(text); i++)
 		text[i] = pk_load_relaxed(&page->text[i]);
 	text[sizeof(text) - 1] = '\0';

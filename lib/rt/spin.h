@@ -31,7 +31,7 @@ void pk_spin_fork_child(void);
 unsigned pk_spin_head(void);
 
 /* The budget of a thread that tries to steal the word before it queues: a third of
- * that of the head. Longer, and two threads hand a short critical section to and fro
+ * PARKADE_SPIN. Longer, and two threads hand a short critical section to and fro
  * between their CPUs where one would run it ten times over (doc/DESIGN.md 10). */
 unsigned pk_spin_steal(unsigned head);
 
@@ -44,9 +44,8 @@ unsigned pk_spin_front(void);
  * those behind it where these may spin. */
 unsigned pk_spin_patient(unsigned socket);
 
-/* For how many rounds at most a head that is alone in the queue looks away from the word
- * (half a microsecond), or 0. */
-unsigned pk_spin_gap(void);
+/* About how many rounds take so long; 0: that is not known. */
+unsigned pk_spin_rounds(unsigned ns);
 
 /* How many waiters of that socket may spin at a time, besides heads. */
 unsigned pk_spin_limit(unsigned socket);

@@ -24,6 +24,8 @@ struct pk_thread {
 	/* How many read locks the thread holds: a guide, as others may unlock them. */
 	unsigned reads;
 	unsigned apart; /* those of them that its record names (pthread/readers.h) */
+	const int *won; /* the word that it has got last as a head that was alone, and when */
+	uint64_t won_ns;
 	int parent;	/* the tid that it had before the last fork */
 	bool asleep;	/* on its node, or as the head on the lock word */
 	bool acts;	/* on a cancellation: its handlers may wait, but not be cancelled */

@@ -46,6 +46,13 @@ void pk_watch_fork_child(void)
 		pk_watch = NULL;
 }
 
+void pk_watch_report(void)
+{
+	/* A child in which no handler has run has its parent's statistics. */
+	if (pk_watch && whose == pk_incarnation())
+		pk_watch->report();
+}
+
 void pk_watch_name(const void *object, const char *name)
 {
 	const struct pk_watch *watch = pk_load_acquire(&pk_watch);

@@ -76,6 +76,9 @@ void pk_watch_setup(void *memory, size_t size);
 /* In a child of fork, by its handler. */
 void pk_watch_fork_child(void);
 
+/* At the end of the process: print or write what was asked for. */
+void pk_watch_report(void);
+
 /* Name an object, if anybody wants to know. */
 void pk_watch_name(const void *object, const char *name);
 

@@ -119,9 +119,9 @@ static void add_lock(struct text *t, const struct pk_lock *lock)
 
 static uint64_t not_counted(void)
 {
-	uint64_t used = pk_load_relaxed(&pk_stats_head->used);
+	uint64_t used = pk_load_relaxed(&pk_stats_head->used), table = pk_stats_head->table;
 
-	return used - pk_stats_used();
+	return used > table ? used - table : 0;
 }
 
 static bool append(const char *path, const struct text *t)
@@ -142,8 +142,10 @@ static void write_file(const char *path)
 	const char *comma = "";
 
 	t.at = mmap(NULL, t.size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (t.at == MAP_FAILED)
+	if (t.at == MAP_FAILED) {
+		pk_stats_host->print("parkade: warning: %s: %s: no statistics\n", path, strerror(errno));
 		return;
+	}
 	add(&t, "{\"format\":%d,\"pid\":%d,\"program\":", PK_STATS_FORMAT, (int)getpid());
 	add_quoted(&t, program_invocation_short_name);
 	add(&t, ",\"policy\":");

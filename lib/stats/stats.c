@@ -98,7 +98,7 @@ static struct pk_lock *find_or_add(uint64_t object, uint64_t kind)
 	return winner;
 }
 
-static void raise(uint64_t *most, uint64_t value)
+static void at_least(uint64_t *most, uint64_t value)
 {
 	uint64_t seen = pk_load_relaxed(most);
 
@@ -113,7 +113,8 @@ static void count_turn(struct pk_lock *lock, const struct pk_waited *w)
 	const struct pk_levels *levels = pk_stats_host->levels;
 	unsigned level = 0;
 
-	memcpy(&place, w->place, sizeof(place));
+	for (unsigned i = 0; i < levels->n; i++)
+		place |= (uint64_t)w->place[i] << 16 * i;
 	if (last) {
 		while (level < levels->n && (uint16_t)(from >> 16 * level) != (uint16_t)(place >> 16 * level))
 			level++;
@@ -140,7 +141,7 @@ static void waited(const struct pk_waited *w)
 	pk_add_relaxed(w->got ? &lock->got : &lock->late, 1);
 	pk_add_relaxed(&lock->wait_ns, ns);
 	pk_add_relaxed(&lock->times[time], 1);
-	raise(&lock->wait_max_ns, ns);
+	at_least(&lock->wait_max_ns, ns);
 	for (int i = 0; i < PK_STATS; i++)
 		if (w->gained[i])
 			pk_add_relaxed(&lock->gained[i], w->gained[i]);
@@ -196,8 +197,11 @@ static void name(const void *object, const char *text)
 {
 	struct pk_lock *lock = find_or_add((uintptr_t)object, KIND_NAME);
 
-	for (unsigned i = 0; lock && i < sizeof(lock->name) - 1 && text[i]; i++)
-		lock->name[i] = text[i] >= ' ' && text[i] < 127 ? text[i] : '?';
+	/* To the end of the field: the address may have had a longer name. */
+	for (unsigned i = 0; lock && i < sizeof(lock->name) - 1; i++) {
+		lock->name[i] = *text >= ' ' && *text < 127 ? *text : *text ? '?' : '\0';
+		text += *text != '\0';
+	}
 }
 
 const char *pk_stats_name(uint64_t object)

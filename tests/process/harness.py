@@ -42,7 +42,7 @@ def module(name):
 
 def policies():
     """Every policy of the table."""
-    with open(os.path.join(SRCDIR, "lib", "admit", "policy.def")) as table:
+    with open(os.path.join(SRCDIR, "lib", "rt", "policy.def")) as table:
         rows = re.findall(r'^\s*PK_POLICY\w*\s*\(\s*"?([a-z][a-z0-9_-]*)"?', table.read(), re.M)
     return [row.replace("_", "-") for row in rows] or sys.exit("policy.def has no rows that this script can read")
 

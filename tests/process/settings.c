@@ -5,6 +5,11 @@
 
 int main(void)
 {
+	static const char PK_POLICY_CHOICES[] =
+#define PK_POLICY(name, spelled, ops, doc) spelled "|"
+#include "rt/policy.def"
+		"auto";
+
 #define PK_CONFIG_ENUM(NAME, field, dflt, choices, doc) printf("ENUM\t%s\t%s\t%s\n", #NAME, dflt, choices);
 #define PK_CONFIG_INT(NAME, field, min, max, dflt, unit, doc)                                                          \
 	printf("INT\t%s\t%d\t%ld\t%ld\n", #NAME, dflt, (long)(min), (long)(max));

@@ -182,8 +182,10 @@ static void read_all(void)
 
 int main(int argc, char **argv)
 {
-	if (argc > 1 && !strcmp(argv[1], "name") && parkade_lock_name)
+	if (argc > 1 && !strcmp(argv[1], "name") && parkade_lock_name) {
+		parkade_lock_name(&hot, "the name of a lock that was there before");
 		parkade_lock_name(&hot, "the \"hot\" lock\n");
+	}
 	wait_for_all(HOT);
 	if (argc > 1 && !strcmp(argv[1], "read")) {
 		read_all();

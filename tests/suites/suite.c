@@ -118,6 +118,7 @@ void suite_add(Suite *s, const char *name, const TTest *test, int seconds, int f
 		return;
 	c = tcase_create(name);
 	tcase_set_timeout(c, seconds);
+	tcase_add_checked_fixture(c, NULL, assert_no_complaint); /* of every case, whether it asks or not */
 	tcase_add_loop_test(c, test, from, to);
 	suite_add_tcase(s, c);
 }

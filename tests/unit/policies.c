@@ -32,15 +32,20 @@ static struct pk_waiter *node[MAX];
 static int count;
 static int word = 1;
 
-static struct pk_waiter *new_node(const struct pk_admit_ops *ops)
+static struct pk_waiter *node_of(struct pk_record *record, const struct pk_admit_ops *ops)
 {
-	struct pk_waiter *w = pk_waiter_take(pk_record_take());
+	struct pk_waiter *w = pk_waiter_take(record);
 
 	ck_assert_ptr_nonnull(w);
 	w->policy = ops->policy;
 	w->queue = NULL;
 	w->manner = PK_STAYS;
 	return w;
+}
+
+static struct pk_waiter *new_node(const struct pk_admit_ops *ops)
+{
+	return node_of(pk_record_take(), ops);
 }
 
 /* Of a policy that links: one node for each letter, which is its socket; the first is the head. */
@@ -873,15 +878,17 @@ START_TEST(lot_adapts)
 }
 END_TEST
 
-/* A head that spins in vain says so, and who gets the word by spinning takes it back. */
+/* A head that spins in vain says so, and who gets the word by spinning takes it back. _i: with a budget during which the
+ * head looks at the clock, too. */
 START_TEST(lot_heads_tell)
 {
 	int word = 1;
 	struct timespec soon = pk_clock_after(20000);
 	struct pk_deadline deadline = {&soon, CLOCK_MONOTONIC};
-	struct pk_site at = {&word, &gate, 300, 0, true};
+	struct pk_site at = {&word, &gate, _i ? 5000 : 300, 0, true};
 	struct pk_waiter *w;
 
+	pk_config.spin = (int)at.spin;
 	pk_incarnation_next();
 	pk_topology_read("", "2x4");
 	pk_spin_setup();
@@ -908,6 +915,85 @@ START_TEST(lot_heads_tell)
 	soon = pk_clock_after(20000);
 	ck_assert_int_eq(pk_word_wait(&at, &pk_mcs, w, false, &deadline), ETIMEDOUT);
 	ck_assert(!(gate.flags & PK_FLAG_SLOW));
+}
+END_TEST
+
+/* Where nobody may spin in the queue the head of a slow lock sleeps at once, but for each 16th, which may find out that
+ * the lock is slow no more. */
+START_TEST(heads_probe)
+{
+	int word;
+	struct pk_site at = {&word, &gate, 300, 0, true};
+	struct pk_record *record = pk_record_take();
+	struct pk_waiter *w;
+	unsigned probes = 0;
+
+	pk_incarnation_next();
+	pk_topology_read("", "1x2");
+	pk_spin_setup();
+	pk_lot_setup("auto");
+	ck_assert(!pk_lot_adapts);
+	for (int i = 0; i < 64; i++) {
+		word = 0;
+		gate.flags = PK_FLAG_SLOW;
+		w = node_of(record, &pk_mcs);
+		ck_assert_int_eq(pk_mcs.enter(&gate.queue, w, NULL), PK_IS_HEAD);
+		ck_assert_int_eq(pk_word_wait(&at, &pk_mcs, w, false, NULL), 0);
+		ck_assert_int_eq(word, 1);
+		probes += !(gate.flags & PK_FLAG_SLOW);
+		pk_mcs.leave(&gate.queue, w, &word);
+	}
+	ck_assert_uint_eq(probes, 64 / 16);
+}
+END_TEST
+
+/* How long a head waits for a word that is free, the second time. (Nothing of Check in between: it takes microseconds.) */
+static uint64_t wait_twice(struct pk_record *record, const struct pk_site *first, const struct pk_site *second, int us)
+{
+	uint64_t began = 0;
+
+	for (int i = 0; i < 2; i++) {
+		const struct pk_site *at = i ? second : first;
+		struct pk_waiter *w = pk_waiter_take(record);
+
+		w->policy = pk_mcs.policy;
+		w->manner = PK_STAYS;
+		*at->word = 0;
+		if (i && us)
+			usleep((useconds_t)us);
+		began = pk_clock_ns();
+		pk_mcs.enter(&at->gate->queue, w, NULL);
+		pk_word_wait(at, &pk_mcs, w, false, NULL);
+		pk_mcs.leave(&at->gate->queue, w, at->word);
+	}
+	return pk_clock_ns() - began;
+}
+
+/* Who comes back at once for the word that it has had as a head that was alone leaves it to others for 20 us. Who comes
+ * back later, or for another word, does not. */
+START_TEST(looks_away)
+{
+	enum { TRIES = 200, SHORT = 15000 };
+	int word, other;
+	struct pk_site at = {&word, &gate, 300, 0, true}, elsewhere = {&other, &gate, 300, 0, true};
+	struct pk_record *record = pk_record_take();
+	unsigned back = 0, late = 0, strange = 0;
+
+	pk_incarnation_next();
+	pk_topology_read("", "1x2");
+	pk_spin_setup();
+	pk_lot_setup("auto");
+	wait_twice(record, &elsewhere, &elsewhere, 0); /* and find out how long a round is */
+	for (int i = 0; i < TRIES; i++) {
+		back += wait_twice(record, &at, &at, 0) > SHORT;
+		late += wait_twice(record, &at, &at, 10) > SHORT;
+		strange += wait_twice(record, &at, &elsewhere, 0) > SHORT;
+	}
+	ck_assert_int_eq(word + other, 2);
+	/* Each can be preempted, between the calls or within one. */
+	ck_assert_uint_gt(back, TRIES / 2);
+	ck_assert_uint_lt(late, TRIES / 2);
+	ck_assert_uint_lt(strange, TRIES / 2);
 }
 END_TEST
 
@@ -999,8 +1085,8 @@ START_TEST(switches)
 {
 	enum { THREADS = 8, CHANGES = 20, MICROSECONDS = 1500000 };
 	static const char *const names[] = {
-#define PK_POLICY(name, ops, doc) #name,
-#include "admit/policy.def"
+#define PK_POLICY(name, spelled, ops, doc) spelled,
+#include "rt/policy.def"
 #undef PK_POLICY
 	};
 	static const char *const clofs[] = {"clof:tkt-mcs-clh-hem", "clof:mcs-tkt", "clof:hem-tkt-mcs", "clof:clh-clh"};
@@ -1037,7 +1123,7 @@ START_TEST(switches)
 	ck_assert_int_eq(lock.sections, sections);
 	ck_assert_int_eq(lock.word, 0);
 	ck_assert(!pk_queue_busy(&lock.gate.queue));
-	ck_assert_uint_eq(lock.gate.flags, 0);
+	ck_assert_uint_eq(lock.gate.flags & ~PK_FLAG_SLOW, 0);
 	for (uint32_t i = 0; i < pk_arena_known(); i++)
 		busy += PK_RECORD_NODES - pk_waiters_idle(pk_record_nth(i));
 	for (uint32_t i = 0; i < pk_contexts_known(); i++) {
@@ -1058,4 +1144,4 @@ UNIT("policies", {cna_sets_aside, 1}, {cna_orders, 1}, {cna_is_bounded, 1}, {cna
      {strangers_first, 8}, {pull_gives_up, 3}, {pull_gives_up_before_a_stranger, 3}, {pull_passes, 2}, {bo_passes, 1},
      {tickets_in_order, 2}, {tickets_wrap, 2}, {tickets_die, 2}, {tickets_of_others, 2}, {tickets_and_old_nodes, 2},
      {tickets_forked, 2}, {pull_rouses, 3}, {hints, 1}, {own_policy, 1}, {lot_calls, 1}, {lot_refuses, 1},
-     {lot_rotates, 1}, {lot_adapts, 1}, {lot_heads_tell, 1}, {spinners_learn, 1}, {switches, 2})
+     {lot_rotates, 1}, {lot_adapts, 1}, {lot_heads_tell, 2}, {heads_probe, 1}, {looks_away, 1}, {spinners_learn, 1}, {switches, 2})

@@ -419,32 +419,6 @@ START_TEST(times_out)
 }
 END_TEST
 
-/* config.def offers what policy.def has, in its order: with - for _, and a colon where a composition may follow. */
-START_TEST(choices)
-{
-	static const char *const names =
-#define PK_POLICY(name, ops, doc) #name "|"
-#include "admit/policy.def"
-#undef PK_POLICY
-		;
-	static const char *const offered =
-#define PK_CONFIG_ENUM(NAME, field, dflt, choices, doc) #field "=" choices "|\n"
-#define PK_CONFIG_INT(NAME, field, min, max, dflt, unit, doc)
-#define PK_CONFIG_STR(NAME, field, dflt, doc)
-#include "rt/config.def"
-		;
-	char line[256];
-
-	snprintf(line, sizeof(line), "policy=%sauto|\n", names);
-	for (char *c = line; *c; c++)
-		*c = *c == '_' ? '-' : *c;
-	ck_assert_ptr_nonnull(strstr(line, "|clof|"));
-	memmove(strstr(line, "|clof|") + 6, strstr(line, "|clof|") + 5, strlen(strstr(line, "|clof|") + 5) + 1);
-	*(strstr(line, "|clof") + 5) = ':';
-	ck_assert_ptr_nonnull(strstr(offered, line));
-}
-END_TEST
-
 UNIT("queue", {groups_by_socket, 1}, {resumes, 1}, {bounded, 1}, {word_free, 1}, {shuffler_reaps, 1}, {head_reaps, 1},
      {pass_skips, 1}, {pass_empties, 1}, {left, 1}, {strangers, 1}, {moves, 1}, {splices, 1}, {splices_head, 1},
-     {splices_nobody, 1}, {window_grows, 1}, {window_shrinks, 1}, {times_out, 1}, {choices, 1})
+     {splices_nobody, 1}, {window_grows, 1}, {window_shrinks, 1}, {times_out, 1})
