@@ -85,4 +85,10 @@ PK_INLINE bool pk_queue_busy(const struct pk_queue *q)
 	return (tail && tail >> 32 == pk_incarnation()) || pk_aux_exact(q, pk_load_relaxed(&q->aux));
 }
 
+/* The half of `aux` with the state: a futex word. */
+PK_INLINE const uint32_t *pk_aux_half(const struct pk_queue *q)
+{
+	return (const uint32_t *)&q->aux + (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__);
+}
+
 #endif

@@ -17,7 +17,7 @@ static inline enum pk_entered pk_back_off_enter(struct pk_queue *q, struct pk_wa
 	w->queue = q;
 	w->batch = 0;
 	w->slept = false;
-	pk_store_relaxed(&w->status, pk_in_state(pk_load_relaxed(&w->status) + PK_STATE_MASK + 1, PK_HEAD));
+	pk_waiter_begin(w, PK_HEAD);
 	return PK_IS_HEAD;
 }
 

@@ -51,12 +51,6 @@ static uint64_t with(const struct pk_queue *q, uint32_t state)
 	return state ? pk_aux_of(q, PK_AUX_BO, state) : 0;
 }
 
-/* The half of `aux` with the state: a futex word. */
-static const uint32_t *half(const struct pk_queue *q)
-{
-	return (const uint32_t *)&q->aux + (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__);
-}
-
 /* One waiter less in that state, which may have slept. */
 static uint32_t without(uint32_t state, bool slept)
 {
@@ -123,13 +117,13 @@ static int doze(struct pk_queue *q, struct pk_waiter *w, const struct pk_deadlin
 	if (pk_state(pk_load_relaxed(&w->status)) < PK_HEAD) {
 		struct timespec end = deadline ? *deadline->abstime : pk_clock_after(LOOK_US);
 
-		late = pk_futex_wait(half(q), (uint32_t)want,
+		late = pk_futex_wait(pk_aux_half(q), (uint32_t)want,
 				     &(struct pk_deadline){&end, deadline ? deadline->clock : CLOCK_MONOTONIC});
 	}
 	pk_store_relaxed(&pk_self.asleep, false);
 	/* It may have been woken instead of one that waits. */
 	if (pk_unlikely(pk_state(pk_load_relaxed(&w->status)) >= PK_HEAD))
-		pk_futex_wake(half(q), 1);
+		pk_futex_wake(pk_aux_half(q), 1);
 	return deadline ? late : 0;
 }
 
@@ -176,7 +170,7 @@ static enum pk_entered enter(struct pk_queue *q, struct pk_waiter *w, const stru
 	int come_in;
 
 	w->slept = false;
-	pk_store_relaxed(&w->status, pk_in_state(pk_load_relaxed(&w->status) + PK_STATE_MASK + 1, PK_WAITING));
+	pk_waiter_begin(w, PK_WAITING);
 	w->queue = q;
 	come_in = come(q);
 	if (!come_in)
@@ -202,7 +196,7 @@ static bool let_go(struct pk_queue *q, struct pk_waiter *w, bool must)
 			return false;
 	} while (!pk_cas_acq_rel(&q->aux, &aux, with(q, state < WAITER ? 0 : state & ~(uint32_t)(HELD | SLEEPERS))));
 	pk_waiter_free(w);
-	if (state >= WAITER && state & SLEEPERS && pk_futex_wake(half(q), 1))
+	if (state >= WAITER && state & SLEEPERS && pk_futex_wake(pk_aux_half(q), 1))
 		pk_count_in(pk_self.record, PK_STAT_woken);
 	return true;
 }

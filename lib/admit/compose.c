@@ -155,10 +155,10 @@ static bool lay_out(enum pk_policy row, const char *name, struct pk_composed *c)
 	}
 }
 
-/* The first composition of a row has the row's number, others have numbers behind the table. */
-static unsigned number_for(enum pk_policy row)
+/* A composition by the name of its row has the row's number, others have numbers behind the table. */
+static unsigned number_for(enum pk_policy row, const char *name)
 {
-	return by_policy[row] ? PK_POLICIES + made_so_far : (unsigned)row;
+	return strchr(name, ':') ? PK_POLICIES + made_so_far : (unsigned)row;
 }
 
 const struct pk_admit_ops *pk_compose(enum pk_policy row, const char *name)
@@ -184,7 +184,7 @@ const struct pk_admit_ops *pk_compose(enum pk_policy row, const char *name)
 			return NULL;
 		}
 	}
-	policy = number_for(row);
+	policy = number_for(row, name);
 	memcpy(m->name, name, strlen(name));
 	memcpy(&m->ops, pk_policy_ops(row), sizeof(m->ops));
 	m->ops.policy = (uint8_t)policy;

@@ -159,16 +159,6 @@ static bool cut(struct pk_queue *q, const struct pk_waiter *w)
 	return pk_load_relaxed(&q->aux) == aux && pk_cas_acq_rel(&q->aux, &aux, 0); /* O3 */
 }
 
-/* relaxed: w is in no place where others would look at its status. But a handler may fork,
- * and an orphan stays one. */
-static void set_state(struct pk_waiter *w, enum pk_state state)
-{
-	uint32_t seen = pk_load_relaxed(&w->status);
-
-	while (pk_state(seen) != PK_ORPHAN && !pk_cas_relaxed(&w->status, &seen, pk_in_state(seen, state)))
-		;
-}
-
 /* w is the first of its socket: be the head, if the socket has the turn, or once it has. */
 static enum pk_entered lead(struct pk_queue *q, struct pk_waiter *w, const struct pk_deadline *deadline)
 {
@@ -178,7 +168,7 @@ static enum pk_entered lead(struct pk_queue *q, struct pk_waiter *w, const struc
 		return PK_IS_HEAD;
 	if (!take(q, sn, NULL)) {
 		if (!join(q, w, &prev)) {
-			set_state(w, PK_ABANDONED);
+			pk_waiter_set_state(w, PK_ABANDONED);
 			pk_list_pass(&sn->local, w, NULL);
 			leave_bay(q, sn);
 			return PK_ORPHANED;
@@ -187,14 +177,14 @@ static enum pk_entered lead(struct pk_queue *q, struct pk_waiter *w, const struc
 			w->manner = PK_STAYS;
 			w->shuffler = 1;
 			sn->leader = w;
-			set_state(w, PK_WAITING);
+			pk_waiter_set_state(w, PK_WAITING);
 			if (!take(q, prev, sn))
 				return pk_list_wait(q, w, deadline, NULL);
 			sn->leader = NULL;
 		}
 	}
 	sn->turn = 1;
-	set_state(w, PK_HEAD);
+	pk_waiter_set_state(w, PK_HEAD);
 	return PK_IS_HEAD;
 }
 
@@ -225,7 +215,7 @@ static enum pk_entered enter(struct pk_queue *q, struct pk_waiter *w, const stru
 	w->shuffler = 0;
 	w->slept = false;
 	pk_store_relaxed(&w->next, NULL);
-	pk_store_relaxed(&w->status, pk_in_state(pk_load_relaxed(&w->status) + PK_STATE_MASK + 1, PK_WAITING));
+	pk_waiter_begin(w, PK_WAITING);
 	w->queue = q;
 	prev = pk_waiter_named(pk_xchg_acq_rel(&snode_of(bay)->local.tail, pk_waiter_name(w))); /* O1 */
 	if (prev) {
@@ -233,7 +223,7 @@ static enum pk_entered enter(struct pk_queue *q, struct pk_waiter *w, const stru
 			return wait(q, w, deadline);
 		pk_waiter_free(prev); /* LEFT: D1 */
 	}
-	set_state(w, PK_HEAD);
+	pk_waiter_set_state(w, PK_HEAD);
 	return lead(q, w, deadline);
 }
 
@@ -354,7 +344,7 @@ static void give_up(struct pk_queue *q, struct pk_waiter *w)
 		if (!leads)
 			leave_bay(q, sn);
 	} else if (pk_waiter_is_head(w)) {
-		set_state(w, PK_ABANDONED);
+		pk_waiter_set_state(w, PK_ABANDONED);
 		leave(q, w, NULL);
 	}
 }

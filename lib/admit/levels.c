@@ -112,16 +112,6 @@ static void leave_bay(struct cohort *co)
 	pk_bay_leave(bay_of(co), pk_bay_object(bay_of(co)));
 }
 
-/* relaxed: nobody but the thread and its handlers looks at the status of who has its lock.
- * But a handler may fork, and an orphan stays one. */
-static void set_state(struct pk_waiter *w, enum pk_state state)
-{
-	uint32_t seen = pk_load_relaxed(&w->status);
-
-	while (pk_state(seen) != PK_ORPHAN && !pk_cas_relaxed(&w->status, &seen, pk_in_state(seen, state)))
-		;
-}
-
 /* relaxed: each user of the bay writes it, the caller before. */
 static struct pk_queue *root_of(const struct cohort *co)
 {
@@ -195,7 +185,7 @@ static void drop_context(struct pk_waiter *node)
 /* w is the head in its cohort, or has given the place up, and cannot go on: away with it. */
 static enum pk_entered withdraw(const struct pk_composed *c, struct pk_waiter *w, enum pk_entered how)
 {
-	set_state(w, PK_ABANDONED);
+	pk_waiter_set_state(w, PK_ABANDONED);
 	w->leads = false;
 	release(c, 0, w, place_of(w), NULL, false);
 	return how == PK_TIMED_OUT ? how : PK_ORPHANED;
@@ -249,7 +239,7 @@ static enum pk_entered climb(const struct pk_composed *c, struct pk_queue *q, st
 
 	if (!co->turn) {
 		w->leads = true;
-		set_state(w, PK_WAITING);
+		pk_waiter_set_state(w, PK_WAITING);
 	}
 	for (unsigned level = 1; !co->turn; level++) { /* I103 */
 		enum pk_entered how = rise(c, level, w, co, number, q, deadline);
@@ -265,7 +255,7 @@ static enum pk_entered climb(const struct pk_composed *c, struct pk_queue *q, st
 		pk_store_relaxed(&co->root, q);
 	}
 	w->leads = false;
-	set_state(w, PK_HEAD);
+	pk_waiter_set_state(w, PK_HEAD);
 	return PK_IS_HEAD;
 }
 

@@ -160,6 +160,7 @@ PK_INLINE bool pk_list_park(struct pk_waiter *w, uint32_t waiting, const struct 
 PK_INLINE enum pk_entered pk_list_wait(struct pk_queue *q, struct pk_waiter *w, const struct pk_deadline *deadline,
 				       pk_list_poll *poll)
 {
+	const bool stays = pk_waiter_stays(w); /* not to be read any more once it is abandoned */
 	unsigned budget = pk_spin_begin(w);
 
 	for (;;) {
@@ -176,10 +177,10 @@ PK_INLINE enum pk_entered pk_list_wait(struct pk_queue *q, struct pk_waiter *w, 
 			/* fails only if the state is final now */
 			if (pk_cas_relaxed(&w->status, &status, pk_in_state(status, PK_WAITING)))
 				budget = pk_spin_begin(w);
-		} else if (pk_spent(&budget) && !(pk_waiter_stays(w) && pk_list_park(w, status, deadline)) &&
+		} else if (pk_spent(&budget) && !(stays && pk_list_park(w, status, deadline)) &&
 			   pk_waiter_abandon(w)) {
 			pk_spin_missed(w);
-			if (!pk_waiter_stays(w))
+			if (!stays)
 				return PK_OUT;
 			pk_count(w, PK_STAT_timedout);
 			return PK_TIMED_OUT;
@@ -205,7 +206,7 @@ PK_INLINE enum pk_entered pk_list_enter(struct pk_queue *q, struct pk_waiter *w,
 	w->slept = false;
 	pk_store_relaxed(&w->shuffler, 0);
 	pk_store_relaxed(&w->next, NULL);
-	pk_store_relaxed(&w->status, pk_in_state(pk_load_relaxed(&w->status) + PK_STATE_MASK + 1, PK_WAITING));
+	pk_waiter_begin(w, PK_WAITING);
 	w->queue = q;
 	prev = pk_tail_join(q, w);
 	if (prev) {

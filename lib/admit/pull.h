@@ -176,7 +176,7 @@ PK_INLINE enum pk_entered pk_pull_enter(struct pk_queue *q, struct pk_waiter *w,
 {
 	w->slept = false;
 	pk_store_relaxed(&w->next, NULL);
-	pk_store_relaxed(&w->status, pk_in_state(pk_load_relaxed(&w->status) + PK_STATE_MASK + 1, PK_WAITING));
+	pk_waiter_begin(w, PK_WAITING);
 	w->queue = q;
 	w->hint = pk_tail_join(q, w);
 	return pk_pull_wait(q, w, deadline, poll);

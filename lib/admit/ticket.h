@@ -72,7 +72,7 @@ PK_INLINE bool pk_ticket_draw(struct pk_queue *q, struct pk_waiter *w, enum pk_a
 	uint64_t aux = pk_load_relaxed(&q->aux), want;
 	uint32_t next;
 
-	pk_store_relaxed(&w->status, pk_in_state(pk_load_relaxed(&w->status) + PK_STATE_MASK + 1, PK_WAITING));
+	pk_waiter_begin(w, PK_WAITING);
 	w->slept = false;
 	pk_store_relaxed(&w->shuffler, 0);
 	w->queue = q;

@@ -13,12 +13,6 @@
 
 uint32_t pk_tickets_dead;
 
-/* The half of `aux` with the state: a futex word. */
-static const uint32_t *half(const struct pk_queue *q)
-{
-	return (const uint32_t *)&q->aux + (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__);
-}
-
 static void sleep_on_word(struct pk_queue *q, struct pk_waiter *w)
 {
 	uint64_t aux = pk_load_relaxed(&q->aux), want = aux | PK_TICKET_SLEEPERS;
@@ -27,7 +21,7 @@ static void sleep_on_word(struct pk_queue *q, struct pk_waiter *w)
 	if (!pk_aux_is(q, aux, PK_AUX_TKT) || pk_state(pk_load_relaxed(&w->status)) >= PK_HEAD)
 		return;
 	if (pk_ticket_shown(aux) != w->batch && (aux == want || pk_cas_relaxed(&q->aux, &aux, want)))
-		pk_ticket_doze(half(q), (uint32_t)want, pk_ticket_bit(w->batch));
+		pk_ticket_doze(pk_aux_half(q), (uint32_t)want, pk_ticket_bit(w->batch));
 }
 
 static enum pk_entered enter(struct pk_queue *q, struct pk_waiter *w, const struct pk_deadline *deadline)
@@ -38,7 +32,7 @@ static enum pk_entered enter(struct pk_queue *q, struct pk_waiter *w, const stru
 
 static void call(struct pk_queue *q, uint32_t number, uint64_t aux)
 {
-	if (aux & PK_TICKET_SLEEPERS && pk_futex_wake_bits(half(q), pk_ticket_bit(number)))
+	if (aux & PK_TICKET_SLEEPERS && pk_futex_wake_bits(pk_aux_half(q), pk_ticket_bit(number)))
 		pk_count_in(pk_self.record, PK_STAT_woken);
 }
 

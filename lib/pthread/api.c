@@ -15,12 +15,6 @@
 
 #define PUBLIC __attribute__((visibility("default")))
 
-static const char *const stat_names[] = {
-#define PK_STAT(name, doc) #name,
-#include "rt/stat.def"
-#undef PK_STAT
-};
-
 PUBLIC const char *parkade_version(void)
 {
 	return PACKAGE_VERSION;
@@ -34,7 +28,7 @@ PUBLIC const char *parkade_policy(void)
 PUBLIC int parkade_stat(const char *name, uint64_t *value)
 {
 	for (int i = 0; i < PK_STATS; i++)
-		if (!strcmp(stat_names[i], name)) {
+		if (!strcmp(pk_stat_names[i], name)) {
 			*value = pk_stat_sum(i);
 			return 0;
 		}

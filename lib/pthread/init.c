@@ -75,11 +75,6 @@ static __attribute__((constructor)) void setup(void)
 
 static __attribute__((destructor)) void summary(void)
 {
-	static const char *const names[] = {
-#define PK_STAT(name, doc) #name,
-#include "rt/stat.def"
-#undef PK_STAT
-	};
 	char text[PK_STATS * 40];
 	size_t len = 0;
 
@@ -87,7 +82,7 @@ static __attribute__((destructor)) void summary(void)
 	if (!pk_config.verbose)
 		return;
 	for (int i = 0; i < PK_STATS && len < sizeof(text); i++)
-		len += (size_t)snprintf(text + len, sizeof(text) - len, " %s=%llu", names[i],
+		len += (size_t)snprintf(text + len, sizeof(text) - len, " %s=%llu", pk_stat_names[i],
 					(unsigned long long)pk_stat_sum(i));
 	pk_report("parkade: %d %s: policy %s:%s\n", (int)getpid(), program_invocation_short_name, pk_config.policy,
 		  text);

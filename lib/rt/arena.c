@@ -35,6 +35,12 @@ enum {
 _Static_assert(((uint64_t)FIRST_CHUNK << CHUNKS) * PK_RECORD_NODES <= PK_CONTEXT_IDS,
 	       "an id has no room for that many records");
 
+const char *const pk_stat_names[PK_STATS] = {
+#define PK_STAT(name, doc) #name,
+#include "rt/stat.def"
+#undef PK_STAT
+};
+
 static struct pk_record first_chunk[FIRST_CHUNK];
 static struct pk_record *chunks[CHUNKS] = {first_chunk};
 static uint32_t used;  /* records ever taken, and */

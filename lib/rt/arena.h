@@ -36,6 +36,8 @@ enum {
 	PK_STATS
 };
 
+extern const char *const pk_stat_names[PK_STATS];
+
 enum { PK_RECORD_NODES = 4 };
 enum {
 	PK_NAME_POLICY_SHIFT = 24,			  /* ids have fewer bits */
@@ -179,7 +181,7 @@ unsigned pk_waiters_idle(const struct pk_record *record);
  * it; in a condition variable's list it is LEAVING, and still its thread's. False if
  * there is no place any more: it has been made the head, signalled, orphaned, or given
  * up before. Release: the waiter's last use of an abandoned node; pairs with the
- * acquire of who passes it. */
+ * acquire of who passes it; `spins` and the counters are the thread's own still. */
 PK_INLINE bool pk_waiter_abandon(struct pk_waiter *w)
 {
 	uint32_t seen = pk_load_relaxed(&w->status);
@@ -190,6 +192,22 @@ PK_INLINE bool pk_waiter_abandon(struct pk_waiter *w)
 	} while (!pk_cas_release(&w->status, &seen,
 				 pk_in_state(seen, pk_state(seen) == PK_BLOCKED ? PK_LEAVING : PK_ABANDONED)));
 	return true;
+}
+
+/* A new use of a node that nobody else knows yet, in that state. Its own order is that of who publishes it. */
+PK_INLINE void pk_waiter_begin(struct pk_waiter *w, enum pk_state state)
+{
+	pk_store_relaxed(&w->status, pk_in_state(pk_load_relaxed(&w->status) + PK_STATE_MASK + 1, state));
+}
+
+/* The same use in another state, of a node that is in no place where others would look at its status. relaxed: for the
+ * thread and its handlers. But one of these may fork, and an orphan stays one. */
+PK_INLINE void pk_waiter_set_state(struct pk_waiter *w, enum pk_state state)
+{
+	uint32_t seen = pk_load_relaxed(&w->status);
+
+	while (pk_state(seen) != PK_ORPHAN && !pk_cas_relaxed(&w->status, &seen, pk_in_state(seen, state)))
+		;
 }
 
 PK_INLINE bool pk_waiter_stays(const struct pk_waiter *w)

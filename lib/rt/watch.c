@@ -11,12 +11,6 @@
 #include "rt/report.h"
 #include "rt/thread.h"
 
-static const char *const counters[] = {
-#define PK_STAT(name, doc) #name,
-#include "rt/stat.def"
-#undef PK_STAT
-};
-
 const struct pk_watch *pk_watch;
 
 /* The process that the module has its memory in: not a child that no handler has seen to. */
@@ -31,7 +25,7 @@ void pk_watch_setup(void *memory, size_t size)
 		pk_config_reject("stats", pk_config.stats, "the statistics module is not installed");
 		return;
 	}
-	host = (struct pk_watch_host){pk_config.stats, &pk_config.policy, counters, &pk_levels,
+	host = (struct pk_watch_host){pk_config.stats, &pk_config.policy, pk_stat_names, &pk_levels,
 				      pk_cohort_name,  pk_report,	  memory,   size};
 	whose = pk_incarnation();
 	pk_store_release(&pk_watch, begin(&host));

@@ -1020,7 +1020,10 @@ END_TEST
 
 /* ---- where the lock goes ---- */
 
+enum { ENOUGH = 3000 };
+
 static unsigned handovers[4]; /* to one of the same core, cache group, node, and beyond */
+static unsigned all;	      /* of them; at ENOUGH the threads stop */
 static unsigned last_core = CORES;
 
 static void *stay(void *number)
@@ -1047,6 +1050,8 @@ static void *stay(void *number)
 						   pk_cohort_around(PK_COHORT_CORE, last_core, kinds[near]))
 				near++;
 			handovers[near]++;
+			if (++all == ENOUGH)
+				pk_store_relaxed(&stop, true);
 		}
 		last_core = core;
 		usleep(50); /* the others have time to come back */
@@ -1063,19 +1068,17 @@ START_TEST(locality)
 	static const char *const names[] = {"clof:mcs-mcs-mcs-mcs", "hmcs", "clof:tkt-clh-hem-mcs", "c-tkt-tkt",
 					    "clof:mcs-mcs"};
 	pthread_t thread[THREADS];
-	unsigned all = 0;
 
 	use(names[_i]);
 	bound(5);
 	real_time = true;
 	for (uintptr_t i = 0; i < THREADS; i++)
 		ck_assert_int_eq(pthread_create(&thread[i], NULL, stay, (void *)i), 0);
-	usleep(800000);
+	for (int tenths = 0; tenths < 100 && !pk_load_relaxed(&stop); tenths++)
+		usleep(100000);
 	pk_store_relaxed(&stop, true);
 	for (int i = 0; i < THREADS; i++)
 		pthread_join(thread[i], NULL);
-	for (int i = 0; i < 4; i++)
-		all += handovers[i];
 	printf("%s: hand-overs within a core %.3f, a cache group %.3f, a node %.3f, beyond %.3f, of %u\n", names[_i],
 	       handovers[0] * 1.0 / all, handovers[1] * 1.0 / all, handovers[2] * 1.0 / all, handovers[3] * 1.0 / all,
 	       all);

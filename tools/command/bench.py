@@ -136,6 +136,10 @@ class Bench:
                 self.round(cell, place)
                 n += 1
                 advance(min(1, n / self.rounds))
+            ours = next((contestant for contestant in self.contestants[1:] if contestant.is_ours), None)
+            if cell.has_locks and ours:
+                with contextlib.suppress(Failed):       # as without the statistics module
+                    self.results.cells[cell.id]["lock"] = cell.lock(ours, place, self.seconds, self.results.data["speed"])
 
     def all(self, plan):
         """Whether all could be measured."""

@@ -8,7 +8,7 @@ import os
 import sys
 import time
 
-from . import paths
+from . import locks, paths
 from .contest import Contestant, Failed, Kit
 
 TIMES = {"0": 0, "1us": 1000, "10us": 10000}
@@ -24,6 +24,7 @@ def program():
 class Cell:
     """One thing that is measured. `least' is the ratio of rates that is good enough."""
     warm = False                # a run before those that count
+    has_locks = False           # of its own, so that it is worth to know which one it is about
 
     def __init__(self, group, name, least):
         self.group, self.name, self.least = group, name, least
@@ -44,6 +45,22 @@ class Cell:
     def measure(self, contestant, place, asked, speed):
         """The figures of one run; there is a `rate' among them."""
         raise NotImplementedError
+
+    def lock(self, contestant, place, asked, speed):
+        """Words for the lock that its threads waited for longest, by one more run with statistics; None if for none."""
+        path = os.path.join(place, "locks")
+        self.measure(contestant.with_statistics(path), place, asked, speed)
+        if not os.path.exists(path):
+            return None
+        with open(path, encoding="utf-8", errors="replace") as file:
+            found = locks.longest_waited(locks.read(file)[0])
+        if not found:
+            return None
+        report, lock = found
+        locks.resolve([{"locks": [lock]}])
+        where = " < ".join(text if len(text) <= 80 else f"{text[:77]}..." for text in
+                           (site["text"] for site in lock["sites"][:2])) or "?"
+        return f"{lock['kind']} of {locks.printable(report['program'])}, first waited for at {where}"
 
 
 class Micro(Cell):
@@ -126,7 +143,7 @@ def plan(size, cpus):
 
 class Command(Cell):
     """A command of the user's, and the number that it prints, or how long it takes."""
-    warm = True
+    warm = has_locks = True
 
     def __init__(self, argv, pattern):
         super().__init__("command", " ".join(argv), 0.95)
@@ -155,7 +172,7 @@ class Command(Cell):
 class Program(Cell):
     """A real program, of those in paths.PROGRAMS: a module each, with one variant or several. common.py beside them
     says what a module has."""
-    warm = True
+    warm = has_locks = True
 
     def __init__(self, module, variant):
         name = module.__name__ + (f", {variant}" if variant else "")

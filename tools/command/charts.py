@@ -60,9 +60,32 @@ def draw_grid(results, key, label):
     return figure
 
 
+def draw_programs(results):
+    """Real programs, side by side: a bar for each contestant, with the least and the most."""
+    rows = [row for row in results.rows() if row.group in ("programs", "command") and row.ratios]
+    if not rows:
+        return None
+    rows.sort(key=lambda row: row.ratio)
+    names = list(dict.fromkeys(row.name for row in rows))
+    plot = pyplot()
+    figure, axis = plot.subplots(figsize=(8, 1 + 0.3 * len(names)), constrained_layout=True)
+    thick = 0.8 / len(results.names)
+    axis.barh(range(len(names)), [1] * len(names), thick, color=COLOURS[0], label=results.names[0])
+    for n, name in enumerate(results.names[1:], 1):
+        mine = [row for row in rows if row.number == n]
+        axis.barh([names.index(row.name) + n * thick for row in mine], [row.ratio for row in mine], thick,
+                  xerr=[[row.ratio - min(row.ratios) for row in mine], [max(row.ratios) - row.ratio for row in mine]],
+                  error_kw={"linewidth": 0.8}, color=COLOURS[n % len(COLOURS)], label=name)
+    axis.set_yticks([n + 0.4 - thick / 2 for n in range(len(names))], names, fontsize="x-small")
+    axis.grid(axis="x", alpha=0.3)
+    axis.set_xlabel(f"rate against {results.names[0]}: median, least and most", fontsize="small")
+    axis.legend(fontsize="x-small", loc="lower right")
+    return figure
+
+
 def draw_ratios(results):
-    """A dot for each cell that is not of the grid, with the least and the most."""
-    rows = [row for row in results.rows() if row.group != "grid" and row.ratios]
+    """A dot for each cell that is neither of the grid nor a program, with the least and the most."""
+    rows = [row for row in results.rows() if row.group not in ("grid", "programs", "command") and row.ratios]
     if not rows:
         return None
     names = list(dict.fromkeys(f"{row.group}: {row.name}" for row in rows))
@@ -90,7 +113,8 @@ def draw_ratios(results):
 
 
 PICTURES = (
-    ("ratios", "All but the grid", draw_ratios),
+    ("programs", "Real programs", draw_programs),
+    ("ratios", "Benchmarks but for the grid", draw_ratios),
     ("grid-rate", "Operations a second", lambda results: draw_grid(results, "rate", "operations a second")),
     ("grid-cpu", "Processor time of an operation",
      lambda results: draw_grid(results, "cpu_ns", "processor time of an operation, ns")),

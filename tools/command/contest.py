@@ -7,6 +7,7 @@ What a program starts ends with it. A run under the library counts only if the l
 """
 
 import contextlib
+import copy
 import os
 import re
 import resource
@@ -53,6 +54,12 @@ class Contestant:
         if self.is_ours:
             env.setdefault("PARKADE_VERBOSE", "1")
         return env
+
+    def with_statistics(self, path):
+        """The same, but that each of its processes writes statistics of its locks to that file."""
+        other = copy.copy(self)
+        other.settings = {**self.settings, "PARKADE_STATS": f"file:{path}"}
+        return other
 
     def command(self, argv):
         """What a person types for such a run."""

@@ -68,6 +68,12 @@ def printable(text):
     return "".join(char if char.isprintable() else "?" for char in text)
 
 
+def longest_waited(reports):
+    """(report, lock): the lock of all of them for which threads waited longest; None if for none."""
+    found = [(report, lock) for report in reports for lock in report["locks"]]
+    return max(found, key=lambda pair: pair[1]["wait_ns"], default=None)
+
+
 def by_waiting(locks):
     return sorted(locks, key=lambda lock: -lock["wait_ns"])
 

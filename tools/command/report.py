@@ -9,6 +9,7 @@ import os
 from .contest import QUIET
 from .results import MEAN, SHORT, geometric_mean
 
+FASTER = 1.05                   # from there on it is worth to say which lock it was
 TITLES = {"alone": "Calls that nobody disturbs", "grid": "One mutex: threads, critical sections, work outside",
           "papers": "The papers' benchmarks, condition variables, thread pools", "memory": "Memory",
           "programs": "Real programs", "command": "Command"}
@@ -71,6 +72,10 @@ def document(results):
         locks = {what: f"{what}: {value:.1f} bytes for each object, beyond its own" for what, value in locks
                  if value is not None}
         parts += [("list", list(locks.values()))] if locks else []
+        made = {row.name: f"{row.name}: {row.lock}" for row in rows if row.group == group and row.lock and row.ratio >= FASTER}
+        if made:
+            parts += [("text", f"The lock that threads waited for longest, where the rate is {FASTER:g} or more:"),
+                      ("list", list(made.values()))]
     bad = [row for row in rows if row.faults(cpus)]
     if bad:
         parts += [("subhead", "What is not good enough"),

@@ -103,7 +103,7 @@ class Row:
 
     def __init__(self, entry, names, number):
         self.group, self.name, self.least, self.metric = (entry[key] for key in ("group", "name", "least", "metric"))
-        self.about, self.command = entry["about"], entry["command"]
+        self.about, self.command, self.lock = entry["about"], entry["command"], entry.get("lock")
         self.contestant, self.number = names[number], number
         self.rounds = counting(entry["rounds"])
         self.noise = statistics.median(part["noise"] for part in self.rounds)
