@@ -19,7 +19,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "probe/handover.h"
+#include "probe.h"
 
 enum { LINE = 128 }; /* bytes, two cache lines: they are fetched in pairs */
 

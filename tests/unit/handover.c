@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* SPDX-FileCopyrightText: 2026 The parkade authors */
 /* The probe's arithmetic: sequences of acquisitions whose figures are known. */
-#include "probe/handover.h"
+#include "probe.h"
 
 #include <string.h>
 

@@ -6,15 +6,16 @@ import argparse
 import re
 
 
-def positive(kind, most):
+def positive(kind, most, least=0):
     """A number above 0, of that kind (int, float)."""
     def parse(text):
         try:
             value = kind(text)
         except ValueError:
             value = 0
-        if not 0 < value <= most:
-            raise argparse.ArgumentTypeError(f"{text}: a number above 0 is wanted, {most:g} at most")
+        if not (0 < value and least <= value <= most):
+            raise argparse.ArgumentTypeError(f"{text}: a number above 0 is wanted, " +
+                                             (f"{least:g} at least, " if least else "") + f"{most:g} at most")
         return value
     return parse
 

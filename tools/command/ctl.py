@@ -5,7 +5,7 @@
 import argparse
 import sys
 
-from . import control, doctor, settings
+from . import arguments, control, doctor, settings
 
 DESCRIPTION = f"""\
 Changes the policy of a running process, or {', '.join(control.KNOB_NAMES)}; or shows them. The process has to have been
@@ -28,7 +28,7 @@ def add(commands):
                                  epilog=EPILOG)
     parser.add_argument("pid", type=doctor.process, metavar="PID")
     parser.add_argument("changes", type=change, nargs="*", metavar="NAME=VALUE")
-    parser.add_argument("--wait", type=float, default=2, metavar="S", help="for the process to do it (2 seconds)")
+    parser.add_argument("--wait", type=arguments.positive(float, 1e6), default=2, metavar="S", help="for the process to do it (2 seconds)")
     parser.set_defaults(run=run)
 
 

@@ -2,14 +2,13 @@
 # SPDX-FileCopyrightText: 2026 The parkade authors
 """parkade stat: which locks threads waited for, and where; after processes have ended, or while one runs."""
 
-import argparse
 import json
 import os
 import shutil
 import sys
 import time
 
-from . import control, doctor, images, locks, paths, process, waits
+from . import arguments, control, doctor, images, locks, paths, process, waits
 
 DESCRIPTION = """\
 Shows what PARKADE_STATS=file:FILE has written at the exit of processes: the locks for which threads had to wait, those with
@@ -20,17 +19,7 @@ exit status: 0 done; 1 nothing could be read; 2 wrong usage."""
 PATIENCE = 0.2
 
 
-def count(text):
-    if not (text.isascii() and text.isdigit() and 0 < int(text) < 1 << 32):
-        raise argparse.ArgumentTypeError(f"'{text}': not a number above 0")
-    return int(text)
-
-
-def seconds(text):
-    number = float(text)
-    if not 0.05 <= number <= 86400:
-        raise ValueError
-    return number
+COUNT = arguments.positive(int, 1e9)
 
 
 def add(commands):
@@ -38,11 +27,11 @@ def add(commands):
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("file", nargs="?", metavar="FILE")
     what.add_argument("-p", "--pid", type=doctor.process, metavar="PID", help="of a process that runs")
-    parser.add_argument("--interval", type=seconds, metavar="S", help="with -p: go on, every S seconds, until ^C")
-    parser.add_argument("--count", type=count, metavar="N", help="with --interval: N times, and not until ^C")
+    parser.add_argument("--interval", type=arguments.positive(float, 86400, least=0.05), metavar="S", help="with -p: go on, every S seconds, until ^C")
+    parser.add_argument("--count", type=COUNT, metavar="N", help="with --interval: N times, and not until ^C")
     parser.add_argument("--image", type=images.name, metavar="FILE",
                         help="with --interval: in the end, draw how long threads waited over time (.png or .svg)")
-    parser.add_argument("--top", type=count, default=10, metavar="N", help="how many locks of each process (10)")
+    parser.add_argument("--top", type=COUNT, default=10, metavar="N", help="how many locks of each process (10)")
     parser.add_argument("--json", action="store_true", help="print a list of objects, with the names of the places")
     parser.set_defaults(run=run)
 

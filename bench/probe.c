@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* SPDX-FileCopyrightText: 2026 The parkade authors */
 /* The fairness and locality probe; the contract is in handover.h. */
-#include "handover.h"
+#include "probe.h"
 
 #include <dlfcn.h>
 #include <sched.h>
