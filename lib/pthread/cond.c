@@ -61,6 +61,7 @@
 #include "pthread/mutex.h"
 #include "pthread/turn.h"
 #include "rt/clock.h"
+#include "rt/control.h"
 #include "rt/config.h"
 #include "rt/fork.h"
 #include "rt/probe.h"
@@ -541,6 +542,7 @@ static int wait(struct pk_cond *c, pthread_mutex_t *mutex, const struct pk_deadl
 	int type, ret;
 
 	PK_PROBE2(cond_wait, c, mutex);
+	pk_control_poll();
 	if (deadline && (unsigned long)deadline->abstime->tv_nsec >= 1000000000)
 		return EINVAL;
 	/* A thread that may be cancelled anywhere must not be in here. */

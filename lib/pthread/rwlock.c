@@ -53,6 +53,7 @@
 #include "base/await.h"
 #include "pthread/turn.h"
 #include "rt/clock.h"
+#include "rt/control.h"
 #include "rt/config.h"
 #include "rt/park.h"
 #include "rt/probe.h"
@@ -310,9 +311,11 @@ static PK_NOINLINE int lock_in_front(struct pk_rwlock *rw, bool write, uint64_t 
 				     const struct pk_deadline *deadline)
 {
 	struct front f = {rw, write, false, 0, 0, WINDOW_US, 0};
-	uint64_t s = pk_load_relaxed(&rw->state);
+	uint64_t s;
 	int ret;
 
+	pk_control_poll();
+	s = pk_load_relaxed(&rw->state);
 	if (write && prefers_writers(rw))
 		while ((s & PK_RW_WAITERS) != PK_RW_WAITERS && !f.waiter)
 			f.waiter = pk_cas_relaxed(&rw->state, &s, s + PK_RW_WAITER);
@@ -435,6 +438,7 @@ static PK_NOINLINE int wait_to_read(struct pk_rwlock *rw, const struct pk_deadli
 	struct pk_bay *bay;
 	int ret;
 
+	pk_control_poll();
 	for (unsigned budget = pk_spin_steal(pk_spin_front()), gap = READER_GAP; budget;) {
 		rest(&budget, &gap);
 		if (may_read(rw, pk_load_relaxed(&rw->state)) && (ret = try_to_read(rw, false)) != EBUSY)

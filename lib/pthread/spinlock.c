@@ -63,6 +63,7 @@
 #include "admit/admit.h"
 #include "base/await.h"
 #include "rt/config.h"
+#include "rt/control.h"
 #include "rt/real.h"
 #include "rt/storey.h"
 #include "rt/thread.h"
@@ -247,6 +248,7 @@ PK_NOINLINE int pk_spinlock_wait(pthread_spinlock_t *lock)
 			;
 		return 0;
 	}
+	pk_control_poll();
 	watch = pk_watch_begin(&watched);
 	wait_served(lock);
 	if (pk_unlikely(watch))

@@ -41,9 +41,9 @@ enum {
 	TEND_ROUNDS = 32,
 	/* And at the clock: a budget of a million rounds is longer than any patience. */
 	CLOCK_ROUNDS = 4096,
-	/* A head that is alone looks away for so long at most between two looks, */
+	/* A head looks away for so long at most between two looks, */
 	GAP_NS = 500,
-	/* and so long before the first, if it has had the word in this way so short a time ago. */
+	/* and, alone, for so long before the first, if it has had the word in this way so short a time ago. */
 	AWAY_NS = 20000,
 	BACK_NS = 1500,
 	/* One in so many heads spins for the word of a slow lock all the same. */
@@ -90,12 +90,11 @@ static void look_away(const struct pk_site *at)
 
 /* Spin for so many rounds; true when the word has been taken.
  *
- * A head that is alone looks away for longer and longer: each look takes the line from
- * the holder, who, if it comes back at once, can use it many times in the meantime. With
- * others behind it the lock is busy enough to be handed on at once. */
+ * A head looks away for longer and longer: each look takes the line from the holder, who,
+ * if it comes back at once, can use it many times in the meantime. */
 static bool spin(struct turn *t, unsigned budget)
 {
-	unsigned widest = budget && is_alone(t) ? pk_spin_rounds(GAP_NS) : 0, gap = 1;
+	unsigned widest = budget && t->w ? pk_spin_rounds(GAP_NS) : 0, gap = 1;
 	unsigned tend = budget / TEND_ROUNDS * TEND_ROUNDS; /* due when the budget has come down to that */
 	unsigned looked = budget;			    /* its value when the clock was last looked at */
 
@@ -114,7 +113,7 @@ static bool spin(struct turn *t, unsigned budget)
 			budget -= spent < budget ? spent : budget;
 			tend = budget - (budget < TEND_ROUNDS ? budget : TEND_ROUNDS);
 		}
-		if (widest && is_alone(t)) {
+		if (widest) {
 			for (unsigned n = gap; n && budget > 1; n--)
 				pk_spent(&budget);
 			gap = gap < widest / 2 ? 2 * gap : widest;

@@ -7,7 +7,7 @@
  * cannot be cut short (sealed), so it can be read at any time; and whatever it holds is only ever copied and checked.
  *Set up in the constructor, for PARKADE_CONTROL=1: a sandbox may forbid these calls later.
  *
- * A request is a number that changes. A thread that has to wait for a lock looks whether it has, and then one of them
+ * A request is a number that changes. A thread that has to wait looks whether it has, and then one of them
  * does what is asked: it is there that a policy matters, and counters change. No signal, no thread, no system call. A
  * process in which nobody waits does not answer. A child of fork has no page.
  *

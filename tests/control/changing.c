@@ -2,11 +2,11 @@
 /* SPDX-FileCopyrightText: 2026 The parkade authors */
 /* 32 threads that contend for a mutex and an rwlock while somebody changes the policy (tests/control/steering).
  *
- *	changing [fork]
+ *	changing [fork|rwlock|spin|cond]
  *
  * Prints a line when all have begun; ends when standard input does: then it says how many sections there were and
  * whether two threads were ever in one at once, or `stuck' if a thread makes no progress for ten seconds. With `fork' a
- * child does all this, which has no page. */
+ * child does all this, which has no page; with the others threads wait for such an object only. */
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,6 +18,8 @@ enum { THREADS = 32, PATIENCE = 10 };
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_rwlock_t rwlock = PTHREAD_RWLOCK_INITIALIZER;
+static pthread_spinlock_t spinlock;
+static const char *only = "";
 static int inside, writing;
 static unsigned long sections, collisions;
 static int over;
@@ -35,15 +37,45 @@ static void enter(int *in)
 	__atomic_fetch_sub(in, 1, __ATOMIC_RELAXED);
 }
 
+static void use_cond(void)
+{
+	pthread_mutex_t own = PTHREAD_MUTEX_INITIALIZER;
+	pthread_cond_t never = PTHREAD_COND_INITIALIZER;
+	struct timespec soon;
+
+	clock_gettime(CLOCK_REALTIME, &soon);
+	soon.tv_nsec += 1000000;
+	soon.tv_sec += soon.tv_nsec / 1000000000;
+	soon.tv_nsec %= 1000000000;
+	pthread_mutex_lock(&own);
+	pthread_cond_timedwait(&never, &own, &soon);
+	pthread_mutex_unlock(&own);
+	__atomic_fetch_add(&sections, 1, __ATOMIC_RELAXED);
+}
+
 static void *contend(void *arg)
 {
 	unsigned long *rounds = arg;
 
 	while (!__atomic_load_n(&over, __ATOMIC_RELAXED)) {
-		pthread_mutex_lock(&mutex);
-		enter(&inside);
-		sections++;
-		pthread_mutex_unlock(&mutex);
+		__atomic_store_n(rounds, *rounds + 1, __ATOMIC_RELAXED);
+		if (!strcmp(only, "cond")) {
+			use_cond();
+			continue;
+		}
+		if (!strcmp(only, "spin")) {
+			pthread_spin_lock(&spinlock);
+			enter(&inside);
+			sections++;
+			pthread_spin_unlock(&spinlock);
+			continue;
+		}
+		if (strcmp(only, "rwlock")) {
+			pthread_mutex_lock(&mutex);
+			enter(&inside);
+			sections++;
+			pthread_mutex_unlock(&mutex);
+		}
 		if (*rounds % 4) {
 			pthread_rwlock_rdlock(&rwlock);
 			if (__atomic_load_n(&writing, __ATOMIC_RELAXED))
@@ -51,9 +83,9 @@ static void *contend(void *arg)
 		} else {
 			pthread_rwlock_wrlock(&rwlock);
 			enter(&writing);
+			sections += !strcmp(only, "rwlock");
 		}
 		pthread_rwlock_unlock(&rwlock);
-		__atomic_store_n(rounds, *rounds + 1, __ATOMIC_RELAXED);
 	}
 	return NULL;
 }
@@ -88,7 +120,10 @@ int main(int argc, char **argv)
 
 		if (child)
 			return waitpid(child, NULL, 0) != child;
+	} else if (argc > 1) {
+		only = argv[1];
 	}
+	pthread_spin_init(&spinlock, PTHREAD_PROCESS_PRIVATE);
 	for (int i = 0; i < THREADS; i++)
 		pthread_create(&threads[i], NULL, contend, &progress[i].rounds);
 	pthread_create(&watcher, NULL, watch, NULL);

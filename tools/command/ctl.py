@@ -44,7 +44,7 @@ def run(args):
                 show(page)
                 return 0
             if not page.ask(args.changes, args.wait):
-                print(f"parkade ctl: process {args.pid}: no thread has had to wait for a lock yet; it will be done then",
+                print(f"parkade ctl: process {args.pid}: no thread has had to wait yet; it will be done then",
                       file=sys.stderr)
                 return 3
             if page.reply():
