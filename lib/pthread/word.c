@@ -41,8 +41,9 @@ enum {
 	TEND_ROUNDS = 32,
 	/* And at the clock: a budget of a million rounds is longer than any patience. */
 	CLOCK_ROUNDS = 4096,
-	/* A head looks away for so long at most between two looks, */
+	/* A head looks away for so long at most between two looks; with others behind it, for so long; */
 	GAP_NS = 500,
+	GAP_BUSY_NS = 250,
 	/* and, alone, for so long before the first, if it has had the word in this way so short a time ago. */
 	AWAY_NS = 20000,
 	BACK_NS = 1500,
@@ -94,7 +95,7 @@ static void look_away(const struct pk_site *at)
  * if it comes back at once, can use it many times in the meantime. */
 static bool spin(struct turn *t, unsigned budget)
 {
-	unsigned widest = budget && t->w ? pk_spin_rounds(GAP_NS) : 0, gap = 1;
+	unsigned widest = budget && t->w ? pk_spin_rounds(is_alone(t) ? GAP_NS : GAP_BUSY_NS) : 0, gap = 1;
 	unsigned tend = budget / TEND_ROUNDS * TEND_ROUNDS; /* due when the budget has come down to that */
 	unsigned looked = budget;			    /* its value when the clock was last looked at */
 
