@@ -947,51 +947,61 @@ START_TEST(heads_probe)
 }
 END_TEST
 
-/* How long a head waits for a word that is free, the second time. (Nothing of Check in between: it takes microseconds.) */
-static uint64_t wait_twice(struct pk_record *record, const struct pk_site *first, const struct pk_site *second, int us)
+/* How long a head waits for a word that is free, the second time, which begins *between after the first. (Nothing of Check
+ * in between: it takes microseconds.) */
+static uint64_t wait_twice(struct pk_record *record, const struct pk_site *first, const struct pk_site *second, int us,
+			   uint64_t *between)
 {
-	uint64_t began = 0;
+	const struct pk_site *at[] = {first, second};
+	uint64_t began, ended = 0;
 
 	for (int i = 0; i < 2; i++) {
-		const struct pk_site *at = i ? second : first;
 		struct pk_waiter *w = pk_waiter_take(record);
 
 		w->policy = pk_mcs.policy;
 		w->manner = PK_STAYS;
-		*at->word = 0;
+		*at[i]->word = 0;
 		if (i && us)
 			usleep((useconds_t)us);
 		began = pk_clock_ns();
-		pk_mcs.enter(&at->gate->queue, w, NULL);
-		pk_word_wait(at, &pk_mcs, w, false, NULL);
-		pk_mcs.leave(&at->gate->queue, w, at->word);
+		*between = began - ended;
+		pk_mcs.enter(&at[i]->gate->queue, w, NULL);
+		pk_word_wait(at[i], &pk_mcs, w, false, NULL);
+		pk_mcs.leave(&at[i]->gate->queue, w, at[i]->word);
+		ended = pk_clock_ns();
 	}
-	return pk_clock_ns() - began;
+	return ended - began;
 }
 
 /* Who comes back at once for the word that it has had as a head that was alone leaves it to others for 20 us. Who comes
  * back later, or for another word, does not. */
 START_TEST(looks_away)
 {
-	enum { TRIES = 200, SHORT = 15000 };
+	enum { TRIES = 200, SHORT = 15000, AT_ONCE = 1000 };
 	int word, other;
 	struct pk_site at = {&word, &gate, 300, 0, true}, elsewhere = {&other, &gate, 300, 0, true};
 	struct pk_record *record = pk_record_take();
-	unsigned back = 0, late = 0, strange = 0;
+	unsigned soon = 0, back = 0, late = 0, strange = 0;
+	uint64_t between;
 
 	pk_incarnation_next();
 	pk_topology_read("", "1x2");
 	pk_spin_setup();
 	pk_lot_setup("auto");
-	wait_twice(record, &elsewhere, &elsewhere, 0); /* and find out how long a round is */
+	wait_twice(record, &elsewhere, &elsewhere, 0, &between); /* and find out how long a round is */
 	for (int i = 0; i < TRIES; i++) {
-		back += wait_twice(record, &at, &at, 0) > SHORT;
-		late += wait_twice(record, &at, &at, 10) > SHORT;
-		strange += wait_twice(record, &at, &elsewhere, 0) > SHORT;
+		bool away = wait_twice(record, &at, &at, 0, &between) > SHORT;
+
+		soon += between < AT_ONCE;
+		back += between < AT_ONCE && away;
+		late += wait_twice(record, &at, &at, 10, &between) > SHORT;
+		strange += wait_twice(record, &at, &elsewhere, 0, &between) > SHORT;
 	}
 	ck_assert_int_eq(word + other, 2);
-	/* Each can be preempted, between the calls or within one. */
-	ck_assert_uint_gt(back, TRIES / 2);
+	if (!soon)
+		printf("SKIP: nobody can come back at once on such a slow machine\n");
+	/* Each can be preempted, within the second call, too. */
+	ck_assert_uint_ge(back, soon / 2);
 	ck_assert_uint_lt(late, TRIES / 2);
 	ck_assert_uint_lt(strange, TRIES / 2);
 }
