@@ -33,7 +33,9 @@ static void *work(void *unused)
 			contended++;
 		}
 		long before = *(volatile long *)&total;
-		if (i % 16 == 0)
+		if (i % 1000 == 0)
+			usleep(300); /* with the lock held, so that others find it taken, however busy the machine is */
+		else if (i % 16 == 0)
 			sched_yield();
 		*(volatile long *)&total = before + 1;
 		pthread_mutex_unlock(&mutex);

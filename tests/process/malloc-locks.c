@@ -85,7 +85,9 @@ static void allocator_lock(void)
 		contended++;
 	}
 	/* What a real allocator does here is longer. */
-	if (++calls % 64 == 0)
+	if (++calls % 2000 == 0)
+		usleep(300); /* so that others find it taken, however busy the machine is */
+	else if (calls % 64 == 0)
 		sched_yield();
 }
 
