@@ -542,11 +542,11 @@ static int wait(struct pk_cond *c, pthread_mutex_t *mutex, const struct pk_deadl
 	int type, ret;
 
 	PK_PROBE2(cond_wait, c, mutex);
-	pk_control_poll();
 	if (deadline && (unsigned long)deadline->abstime->tv_nsec >= 1000000000)
 		return EINVAL;
 	/* A thread that may be cancelled anywhere must not be in here. */
 	pk_real()->pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &type);
+	pk_control_poll();
 	if (pk_unlikely(pk_cond_is_shared(c)))
 		ret = pk_cond_shared_wait(c, mutex, deadline);
 	else
