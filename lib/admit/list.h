@@ -24,7 +24,9 @@
  *	window: each that wakes rouses some behind it before it tries the word, and
  *	one that is awake before its turn takes the word if it can. So the time that
  *	a wake-up takes is not spent once a waiter. The window grows with each that
- *	gets the word in this way, and shrinks with each that has to sleep again.
+ *	gets the word in this way, and shrinks with each that has to sleep again. The
+ *	first ones are woken by who has put them here, when it has let the lock go
+ *	(pthread/cond.c).
  *	(4.2.2 wakes one successor, by the waiter as well.)
  *
  * State of a waiter (`status`)
@@ -386,6 +388,17 @@ PK_INLINE void pk_list_narrow(struct pk_queue *q)
 	pk_aux_set_hint(q, PK_HINT_WINDOW, (hint & PK_LIST_WINDOW) / 2 + PK_LIST_WINDOW + 1);
 }
 
+/* Wake x before its turn, if it sleeps in a queue. */
+PK_INLINE void pk_list_call(struct pk_record *by, struct pk_waiter *x)
+{
+	uint32_t seen = pk_load_relaxed(&x->status);
+
+	if (pk_state(seen) == PK_PARKED && pk_cas_relaxed(&x->status, &seen, pk_in_state(seen, PK_SPINNING))) {
+		pk_futex_wake(&x->status, 1);
+		pk_count_in(by, PK_STAT_roused);
+	}
+}
+
 /* Wake the window behind w. w need not be the head, so those behind it may be moved,
  * and be in another queue by the time that they are looked at: being roused harms
  * nobody. */
@@ -398,18 +411,8 @@ PK_INLINE void pk_list_wake_ahead(struct pk_queue *q, struct pk_waiter *w)
 		n = (hint / (PK_LIST_WINDOW + 1)) % PK_LIST_PROBE == 0;
 		pk_aux_set_hint(q, PK_HINT_WINDOW, hint + PK_LIST_WINDOW + 1);
 	}
-	for (struct pk_waiter *x = w; n; n--) {
-		uint32_t seen;
-
-		x = pk_list_next(x);
-		if (!x)
-			break;
-		seen = pk_load_relaxed(&x->status);
-		if (pk_state(seen) == PK_PARKED && pk_cas_relaxed(&x->status, &seen, pk_in_state(seen, PK_SPINNING))) {
-			pk_futex_wake(&x->status, 1);
-			pk_count(w, PK_STAT_roused);
-		}
-	}
+	for (struct pk_waiter *x = pk_list_next(w); x && n; n--, x = pk_list_next(x))
+		pk_list_call(w->record, x);
 }
 
 /* Spin in the queue, if there is room; true when w is the head. */

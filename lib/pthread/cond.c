@@ -11,7 +11,7 @@
  * to fight for the mutex, but moves it, asleep, into the mutex's admission queue. There
  * it is like a waiter that has parked, and wakes when its turn comes. A thread that does
  * not hold the mutex must not touch it, since it may be gone as soon as a waiter is let
- * loose. So it wakes the first of those that it signals, and the others are a *chain*
+ * loose. So it wakes those that it signals if they are few; else the first, and the others are a *chain*
  * behind that one (`next`), which moves them when it has got the mutex itself. Where the
  * policy has no queue the next one of the chain is moved to the mutex's word, and goes
  * on likewise.
@@ -78,6 +78,10 @@ enum {
 	LOCK_ROUNDS = 100,
 	/* How many waiters a signal looks at for one of its own socket. */
 	LOCAL_WAITERS = 32,
+	/* Waiters that a broadcast without the mutex wakes: this many, or the first of more. */
+	FEW = 8,
+	/* Of those whom a broadcast has moved its thread wakes so many, when it has unlocked the mutex. */
+	CALLED = 16,
 	/* How long a thread without a node sleeps at a time. */
 	DOZE_US = 1000,
 };
@@ -291,6 +295,37 @@ static bool is_owner(struct pk_mutex *m)
 	return pk_self.tid && pk_load_relaxed(&m->owner) == pk_self.tid;
 }
 
+/* Whether a chain is so short that all of it may as well be woken to fight for the mutex. */
+static bool is_short(const struct pk_waiter *w)
+{
+	unsigned n = 0;
+
+	while (w && n++ < FEW)
+		w = pk_load_relaxed(&w->next);
+	return !w;
+}
+
+/* The thread, which holds m, has put a chain of n at the head of its queue. The first one wakes by the unlock of m: until
+ * it runs, and wakes others, CPUs would be idle. So pk_cond_call() wakes them, too. It is called with m let go, when they
+ * may have left, or wait for something else: that harms nobody (list.h). */
+static void call_later(const struct pk_mutex *m, struct pk_waiter *first, unsigned n)
+{
+	if (n < 2 || pk_state(pk_load_relaxed(&first->status)) != PK_HEAD)
+		return; /* others come first */
+	pk_self.moved.to = m;
+	pk_self.moved.first = first;
+	pk_self.moved.count = n < CALLED ? n : CALLED;
+}
+
+void pk_cond_call(void)
+{
+	struct pk_waiter *w = pk_self.moved.first;
+
+	pk_self.moved.to = NULL;
+	for (unsigned n = pk_self.moved.count; w && n; n--, w = pk_list_next(w))
+		pk_list_call(pk_self.record, w);
+}
+
 /* Those of the chain, who wait with the same mutex, have been signalled. Until one of
  * them is let loose the mutex is there. */
 static void deliver_to(struct pk_queue *home, struct pk_waiter *first)
@@ -298,19 +333,22 @@ static void deliver_to(struct pk_queue *home, struct pk_waiter *first)
 	struct pk_mutex *m = home ? (struct pk_mutex *)((char *)home - offsetof(struct pk_mutex, queue)) : NULL;
 	const struct pk_admit_ops *ops;
 	struct pk_waiter *last, *next;
+	bool owner = m && is_owner(m);
+	unsigned n = 1;
 
-	if (!m) { /* glibc's, or one that its waiter still holds */
+	if (!m || (!owner && is_short(first))) { /* glibc's, or one that its waiter still holds; or few */
 		for (; first; first = next) {
 			next = pk_load_relaxed(&first->next);
 			pk_store_relaxed(&first->next, NULL);
 			wake(first);
 		}
-	} else if (!is_owner(m)) {
+	} else if (!owner) {
 		wake(first);
 	} else if ((ops = pk_policy_for(pk_mutex_policy(m))) && ops->splice) { /* its holder may look at it */
-		for (last = first; pk_count_in(pk_self.record, PK_STAT_morphed), next = pk_load_relaxed(&last->next);)
+		for (last = first; pk_count_in(pk_self.record, PK_STAT_morphed), next = pk_load_relaxed(&last->next); n++)
 			last = next;
 		ops->splice(home, first, last, &m->lock);
+		call_later(m, first, n);
 	} else {
 		follow(first, &m->lock);
 	}

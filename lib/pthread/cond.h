@@ -58,6 +58,9 @@ PK_INLINE int pk_cond_broadcast(pthread_cond_t *cond)
 	return pk_cond_is_idle(cond) ? 0 : pk_cond_broadcast_slow(cond);
 }
 
+/* The thread has let go the mutex that pk_self.moved names: wake those whom it has moved there before their turns. */
+void pk_cond_call(void);
+
 /* The thread that waits with that node is no more. */
 void pk_cond_waiter_gone(struct pk_waiter *w);
 

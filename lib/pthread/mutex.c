@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "pthread/attr.h"
+#include "pthread/cond.h"
 #include "pthread/turn.h"
 #include "rt/probe.h"
 #include "rt/real.h"
@@ -245,6 +246,8 @@ int pk_mutex_wake(struct pk_mutex *m)
 {
 	PK_PROBE1(mutex_release, m);
 	pk_futex_wake(&m->lock, 1);
+	if (pk_self.moved.to == m)
+		pk_cond_call();
 	return 0;
 }
 

@@ -26,6 +26,12 @@ struct pk_thread {
 	unsigned apart; /* those of them that its record names (pthread/readers.h) */
 	const int *won; /* the word that it has got last as a head that was alone, and when */
 	uint64_t won_ns;
+	/* Whom it has put into a mutex's queue, and calls when it has unlocked it (pthread/cond.c). */
+	struct {
+		const struct pk_mutex *to;
+		struct pk_waiter *first;
+		unsigned count;
+	} moved;
 	int parent;	/* the tid that it had before the last fork */
 	bool asleep;	/* on its node, or as the head on the lock word */
 	bool acts;	/* on a cancellation: its handlers may wait, but not be cancelled */

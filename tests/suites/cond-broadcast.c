@@ -4,7 +4,7 @@
  * Suite cond-broadcast: those whom a signal or broadcast reaches get the mutex, each once, one at a time; and none of
  * them is woken to wait for it while it is held.
  *
- * It would catch: waiters woken all at once to fight for the mutex, one that is forgotten between the cond's list and
+ * It would catch: waiters woken all at once to fight for the mutex, one that has to wait for another one's signal handler, one that is forgotten between the cond's list and
  * the mutex's queue, one that comes out without the mutex, for nothing or twice, a deadline that counts although the
  * signal came first, plain lockers that shut out those who were moved, or the other way round.
  *
@@ -17,6 +17,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -556,6 +559,76 @@ START_TEST(with_plain_lockers)
 }
 END_TEST
 
+/* ---- the first sits in a signal handler ---- */
+
+static sem_t sits, may_go;
+
+static void on_sit(int signal)
+{
+	int saved = errno;
+
+	(void)signal;
+	sem_post(&sits);
+	while (sem_wait(&may_go))
+		;
+	errno = saved;
+}
+
+struct pair {
+	struct place p;
+	atomic_bool out[2];
+};
+
+static void pair_body(int index, void *arg)
+{
+	struct pair *x = arg;
+
+	enter(&x->p);
+	await_call(&x->p);
+	leave(&x->p);
+	atomic_store(&x->out[index], true);
+}
+
+/* Two waiters are called by the mutex's holder.  One of them sits in a handler until the other one has come out: for
+ * each of the two, as nobody knows which is the first. */
+START_TEST(past_a_handler)
+{
+	struct sigaction action = {.sa_handler = on_sit, .sa_flags = SA_RESTART};
+	static struct pair x;
+
+	ck_assert_int_eq(sigaction(SIGUSR1, &action, NULL), 0);
+	ck_assert_int_eq(sem_init(&sits, 0, 0), 0);
+	ck_assert_int_eq(sem_init(&may_go, 0, 0), 0);
+	for (int who = 0; who < 2; who++) {
+		uint64_t hopeless = now_ns() + UINT64_C(1000000000) * PATIENCE_S / 4;
+		int64_t moved = suite_counter("morphed");
+		struct team *t;
+
+		memset(&x, 0, sizeof x);
+		ck_assert(place_make(&x.p, &rows[_i], CLOCK_REALTIME));
+		t = team_start(2, pair_body, &x);
+		enter_when(&x.p, &x.p.waiting, 2, "wait");
+		leave(&x.p);
+		ck_assert_int_eq(pthread_kill(team_thread(t, who), SIGUSR1), 0);
+		ck_assert_int_eq(sem_wait(&sits), 0);
+		enter(&x.p);
+		x.p.generation++;
+		call(&x.p, true);
+		leave(&x.p);
+		moved = suite_counter("morphed") - moved;
+		while (!atomic_load(&x.out[!who]) && now_ns() < hopeless)
+			sleep_us(100);
+		/* Policies without a list have each moved by the one before it. */
+		if (!suite_served() || moved == 2)
+			ck_assert_msg(atomic_load(&x.out[!who]), "%s: the other waiter waits for the one in a handler",
+				      rows[_i].name);
+		sem_post(&may_go);
+		team_join(t);
+		place_unmake(&x.p);
+	}
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_make("cond-broadcast");
@@ -565,5 +638,6 @@ int main(void)
 	SUITE_CASE_OF(s, as_many_as_signals, 120, ROWS);
 	SUITE_CASE_OF(s, signal_before_the_deadline, 120, ROWS);
 	SUITE_CASE_OF(s, with_plain_lockers, 120, ROWS);
+	SUITE_CASE_OF(s, past_a_handler, 60, KINDS);
 	return suite_run(s);
 }
