@@ -388,6 +388,18 @@ PK_INLINE void pk_list_narrow(struct pk_queue *q)
 	pk_aux_set_hint(q, PK_HINT_WINDOW, (hint & PK_LIST_WINDOW) / 2 + PK_LIST_WINDOW + 1);
 }
 
+/* The window; 0 means 1 now and then. */
+PK_INLINE unsigned pk_list_window(struct pk_queue *q)
+{
+	uint16_t hint = pk_aux_hint(q, PK_HINT_WINDOW);
+	unsigned n = hint & PK_LIST_WINDOW;
+
+	if (n)
+		return n;
+	pk_aux_set_hint(q, PK_HINT_WINDOW, hint + PK_LIST_WINDOW + 1);
+	return (hint / (PK_LIST_WINDOW + 1)) % PK_LIST_PROBE == 0;
+}
+
 /* Wake x before its turn, if it sleeps in a queue. */
 PK_INLINE void pk_list_call(struct pk_record *by, struct pk_waiter *x)
 {
@@ -404,13 +416,8 @@ PK_INLINE void pk_list_call(struct pk_record *by, struct pk_waiter *x)
  * nobody. */
 PK_INLINE void pk_list_wake_ahead(struct pk_queue *q, struct pk_waiter *w)
 {
-	uint16_t hint = pk_aux_hint(q, PK_HINT_WINDOW);
-	unsigned n = hint & PK_LIST_WINDOW;
+	unsigned n = pk_list_window(q);
 
-	if (!n) {
-		n = (hint / (PK_LIST_WINDOW + 1)) % PK_LIST_PROBE == 0;
-		pk_aux_set_hint(q, PK_HINT_WINDOW, hint + PK_LIST_WINDOW + 1);
-	}
 	for (struct pk_waiter *x = pk_list_next(w); x && n; n--, x = pk_list_next(x))
 		pk_list_call(w->record, x);
 }

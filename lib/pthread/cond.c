@@ -310,8 +310,8 @@ static bool is_short(const struct pk_waiter *w)
  * may have left, or wait for something else: that harms nobody (list.h). */
 static void call_later(const struct pk_mutex *m, struct pk_waiter *first, unsigned n)
 {
-	if (n < 2 || pk_state(pk_load_relaxed(&first->status)) != PK_HEAD)
-		return; /* others come first */
+	if (n < 2 || pk_state(pk_load_relaxed(&first->status)) != PK_HEAD || !pk_list_window(first->queue))
+		return; /* others come first, or they would find the mutex taken */
 	pk_self.moved.to = m;
 	pk_self.moved.first = first;
 	pk_self.moved.count = n < CALLED ? n : CALLED;

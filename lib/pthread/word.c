@@ -45,7 +45,7 @@ enum {
 	GAP_NS = 500,
 	GAP_BUSY_NS = 250,
 	/* and, alone, for so long before the first, if it has had the word in this way so short a time ago. */
-	AWAY_NS = 20000,
+	AWAY_NS = 40000,
 	BACK_NS = 1500,
 	/* One in so many heads spins for the word of a slow lock all the same. */
 	PROBE = 16,

@@ -973,11 +973,11 @@ static uint64_t wait_twice(struct pk_record *record, const struct pk_site *first
 	return ended - began;
 }
 
-/* Who comes back at once for the word that it has had as a head that was alone leaves it to others for 20 us. Who comes
+/* Who comes back at once for the word that it has had as a head that was alone leaves it to others for 40 us. Who comes
  * back later, or for another word, does not. */
 START_TEST(looks_away)
 {
-	enum { TRIES = 200, SHORT = 15000, AT_ONCE = 1000 };
+	enum { TRIES = 200, SHORT = 30000, AT_ONCE = 1000 };
 	int word, other;
 	struct pk_site at = {&word, &gate, 300, 0, true}, elsewhere = {&other, &gate, 300, 0, true};
 	struct pk_record *record = pk_record_take();
