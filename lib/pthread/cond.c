@@ -11,10 +11,10 @@
  * to fight for the mutex, but moves it, asleep, into the mutex's admission queue. There
  * it is like a waiter that has parked, and wakes when its turn comes. A thread that does
  * not hold the mutex must not touch it, since it may be gone as soon as a waiter is let
- * loose. So it wakes those that it signals if they are few; else the first, and the others are a *chain*
- * behind that one (`next`), which moves them when it has got the mutex itself. Where the
- * policy has no queue the next one of the chain is moved to the mutex's word, and goes
- * on likewise.
+ * loose. So it wakes those that it signals if they are few; else the first, and the
+ * others are a *chain* behind that one (`next`), which moves them when it has got the
+ * mutex itself. Where the policy has no queue the next one of the chain is moved to the
+ * mutex's word, and goes on likewise.
  *
  * State of a waiter (`status`), beside those of admit/list.h
  *	from		to		by
@@ -307,7 +307,8 @@ static bool is_short(const struct pk_waiter *w)
 
 /* The thread, which holds m, has put a chain of n at the head of its queue. The first one wakes by the unlock of m: until
  * it runs, and wakes others, CPUs would be idle. So pk_cond_call() wakes them, too. It is called with m let go, when they
- * may have left, or wait for something else: that harms nobody (list.h). */
+ * may have left, or wait for something else, or be the parent's before a fork: being roused harms nobody (list.h). Nor does
+ * it if the unlock wakes nobody, and the thread calls them when it lets go another mutex at that address. */
 static void call_later(const struct pk_mutex *m, struct pk_waiter *first, unsigned n)
 {
 	if (n < 2 || pk_state(pk_load_relaxed(&first->status)) != PK_HEAD || !pk_list_window(first->queue))

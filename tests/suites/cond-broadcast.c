@@ -4,9 +4,10 @@
  * Suite cond-broadcast: those whom a signal or broadcast reaches get the mutex, each once, one at a time; and none of
  * them is woken to wait for it while it is held.
  *
- * It would catch: waiters woken all at once to fight for the mutex, one that has to wait for another one's signal handler, one that is forgotten between the cond's list and
- * the mutex's queue, one that comes out without the mutex, for nothing or twice, a deadline that counts although the
- * signal came first, plain lockers that shut out those who were moved, or the other way round.
+ * It would catch: waiters woken all at once to fight for the mutex, one that has to wait for another one's signal
+ * handler, one that is forgotten between the cond's list and the mutex's queue, one that comes out without the mutex, for
+ * nothing or twice, a deadline that counts although the signal came first, plain lockers that shut out those who were
+ * moved, or the other way round.
  *
  * Each case is played with each kind of mutex, also those that the library leaves to glibc.  That nobody is woken too
  * early is the library's promise for its own kinds only; glibc's condition variables wake everybody.
