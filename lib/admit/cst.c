@@ -27,8 +27,10 @@
  *  D76	Waiters give up (timed locks). The first of a socket leaves its place in the
  *	sockets' queue to those behind it: whoever passes the turn there passes it on.
  *
- * State of a waiter: see list.h. The first of its socket has been HEAD, of the local queue,
- * and is WAITING, SPINNING or PARKED again until its socket has the turn (`shuffler` is 1).
+ * State of a waiter (`status`), beside those of list.h
+ *	HEAD -> WAITING		by its thread, the first of its socket
+ * It has been HEAD, of the local queue, and is WAITING, SPINNING or PARKED again until its
+ * socket has the turn (`shuffler` is 1).
  * If it is ABANDONED then, the node goes, with its use of the bay, to who passes the turn.
  *
  * State of a bay, in `unused`; all zero when it has no user

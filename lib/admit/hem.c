@@ -22,7 +22,9 @@ static struct pk_waiter *poll_ctr(struct pk_waiter *prev)
 {
 	struct pk_waiter *granted = PK_LEFT;
 
-	pk_cas_acquire(&prev->next, &granted, NULL); /* O2 */
+	/* O2. The failure acquires nothing: who has given up is looked at once more. */
+	if (!pk_cas_acquire(&prev->next, &granted, NULL) && !pk_pull_stays(granted))
+		granted = pk_load_acquire(&prev->next); /* O2 */
 	return granted;
 }
 

@@ -36,8 +36,9 @@
  *	root	queue		of the lock: each user of the bay writes the same
  * `low` may be left with the node of one that has given up at its tail: it ends at one that
  * has left, whoever comes (pull.h).
- * State of a waiter: its basic lock's. `leads`: it is the head in its cohort; WAITING then, or
- *	what its handlers make of it, until it is HEAD of the whole.
+ * State of a waiter (`status`): its basic lock's, and
+ *	HEAD -> WAITING		by its thread, which is the head in its cohort (`leads`), until it is
+ *				HEAD of the whole; its handlers may make something else of it
  *
  * Invariants
  *  I101	A context is used by the head of its bay's `low` alone, or by who passes it when it

@@ -31,9 +31,11 @@
  *
  * State of a waiter (`status`)
  *	from			to		by
- *	any, of the last use	WAITING		its thread, before it links
+ *	last use		WAITING		its thread, before it links
  *	WAITING			PARKED		its thread: budget spent
- *	WAITING, PARKED		SPINNING	a waiter before it (rouse)
+ *	PARKED			SPINNING	a waiter before it (rouse), or who has moved it here
+ *	SPINNING		PARKED		its thread: moved here and roused, and the
+ *						word was not to be had
  *	SPINNING, PARKED	WAITING		its thread, spinning again
  *	WAITING			HEAD		its thread: nobody is before it
  *	WAITING, SPINNING,
@@ -69,7 +71,8 @@
  *  O3	status: release in crown(), acquire in wait(): what the leaver and all
  *	shufflers before it did to the lists is seen by the new head.
  *  O4	status: release in pk_waiter_abandon(), acquire in crown() and reap(): the waiter's
- *	last use of the node comes before it is freed.
+ *	last use of the node comes before it is freed; and what it has done to the list as the
+ *	shuffler (shfl.c) before it is followed, or those whom it has moved are lost.
  * What the lock protects needs none of these: the word orders critical sections.
  *
  * Lifetime: see admit.h and arena.h. A wake-up may come after the node has been
@@ -438,7 +441,7 @@ PK_INLINE bool pk_list_spin(struct pk_waiter *w)
 static inline enum pk_entered pk_list_settle(struct pk_queue *q, struct pk_waiter *w, pk_steal *steal)
 {
 	for (;;) {
-		uint32_t status = pk_load_acquire(&w->status); /* O3 */
+		uint32_t status = pk_load_acquire(&w->status); /* O3, as in wait() */
 
 		switch (pk_state(status)) {
 		case PK_HEAD:

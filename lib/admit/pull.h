@@ -7,8 +7,8 @@
  *	null -> sleeper		by the successor, which is about to sleep on its own status: its
  *				node, marked. By another one that has come to wait here, if the
  *				first has given up
- *	null, sleeper -> LEFT	by its thread, when it leaves: the successor is the head, and
- *				frees the node
+ *	null, sleeper, FLED -> LEFT	by its thread, when it leaves: the successor is the head,
+ *				and frees the node
  *	null, sleeper -> node	by its thread, which gives up: the successor waits for that one,
  *				the predecessor, and frees the node
  *	null -> END		by a successor of another policy (tail.h): the node's thread
@@ -20,13 +20,12 @@
  * null or sleeper to LEFT, so it knows of each that has given up, or that one finds LEFT.
  *
  * State of `status`
- *	WAITING -> PARKED	by its thread
+ *	WAITING, SPINNING -> PARKED	by its thread
  *	PARKED -> WAITING	by its thread
  *	PARKED -> SPINNING	by the predecessor that it waits for, or has waited for
- *	WAITING, SPINNING	by its thread
- *	-> HEAD
- *	WAITING, SPINNING,	by its thread: a handler has to wait, or its end
- *	PARKED -> ABANDONED
+ *	WAITING, SPINNING -> HEAD		by its thread
+ *	WAITING, SPINNING, PARKED -> ABANDONED	by its thread: its deadline, a handler that has to wait, or its end
+ *	ABANDONED -> HEAD	by its thread, which finds LEFT instead of a place to give up
  *	any -> ORPHAN		in the child of a fork
  * Who gives up at the tail makes its predecessor the tail again. If that one is just leaving
  * its node stays until somebody comes (for good if the lock is destroyed before): clh and hem
@@ -34,8 +33,8 @@
  *
  * Ledger
  *  O1	tail: see tail.h.
- *  O2	next: release when it becomes LEFT, acquire by the successor, who frees the node
- *	after that (and O1 of arena.h).
+ *  O2	next: release when it becomes LEFT, or a node, acquire by the successor, who frees the
+ *	node after that (and O1 of arena.h). Who gives up at the tail releases that instead (tail.h).
  *  O3	status and next: a sleeper is PARKED and then looks at `next`; who leaves changes
  *	`next` and then looks at the status. A full fence between on both sides.
  * Lifetime: the node of a predecessor is there until its successor has seen LEFT. After

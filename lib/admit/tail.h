@@ -9,6 +9,7 @@
  * in two parts; their heads meet at the word.
  *
  * State of `next`, of the policies that queue here
+ *	any -> null		by its thread, before it queues
  *	null -> successor	by the successor, if its policy links
  *	null -> END		by a successor of another policy
  *	null -> LEFT		by the one that leaves: its successor, who has not
@@ -80,8 +81,9 @@ PK_INLINE bool pk_tail_cut(struct pk_queue *q, const struct pk_waiter *w, const 
 {
 	uint64_t name = pk_waiter_name(w);
 
-	/* release: who joins next starts after us (O1) */
-	return pk_load_relaxed(&q->tail) == name && pk_cas_release(&q->tail, &name, last ? pk_waiter_name(last) : 0);
+	/* release: who joins next starts after us (O1). acquire: if it is the last one again because who had joined
+	 * behind it has given up (pull.h), that one has read its node, which is to be used anew. */
+	return pk_load_relaxed(&q->tail) == name && pk_cas_acq_rel(&q->tail, &name, last ? pk_waiter_name(last) : 0);
 }
 
 #endif

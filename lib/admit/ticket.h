@@ -21,7 +21,8 @@
  *do not draw a number (not abortable). Nor does who comes when all are taken.
  *
  * Ledger
- *  O1	aux: see aux.h; is_up() acquires what who shows the number has released.
+ *  O1	aux: see aux.h; is_up(), and die() where it finds its number shown, acquire what who
+ *	shows it has released; and who shows a number what die() has counted, with DEAD.
  * Fairness: first come, first served among those who queue.
  * Cost: as list.h: nothing for a lock, its record for a waiting thread. */
 #ifndef PK_TICKET_H
@@ -90,7 +91,7 @@ PK_INLINE bool pk_ticket_draw(struct pk_queue *q, struct pk_waiter *w, enum pk_a
 				return false;
 		}
 		want = pk_ticket_state(q, kind, next + 1, shown, flags);
-	} while (!pk_cas_acq_rel(&q->aux, &aux, want)); /* O1 */
+	} while (!pk_cas_acq_rel(&q->aux, &aux, want)); /* O1: who comes */
 	w->batch = next;
 	return true;
 }
@@ -163,7 +164,7 @@ PK_INLINE uint64_t pk_ticket_advance(struct pk_queue *q, enum pk_aux_kind kind)
 		want = pk_ticket_state(q, kind, next, shown, (uint32_t)aux & PK_TICKET_FLAGS);
 		if (((next - shown) & PK_TICKET_MASK) == 0)
 			want = 0;
-	} while (!pk_cas_acq_rel(&q->aux, &aux, want)); /* O1 */
+	} while (!pk_cas_acq_rel(&q->aux, &aux, want)); /* O1: who leaves */
 	return aux;
 }
 
@@ -197,7 +198,7 @@ PK_INLINE bool pk_ticket_pass(struct pk_queue *q, struct pk_waiter *w, enum pk_a
 		if (pk_unlikely(!pk_aux_is(q, aux, kind)) || next < 0 || aux & PK_TICKET_DEAD)
 			return false;
 		want = pk_ticket_state(q, kind, pk_ticket_next(aux), (uint32_t)next, (uint32_t)aux & PK_TICKET_FLAGS);
-	} while (!pk_cas_acq_rel(&q->aux, &aux, want)); /* O1 */
+	} while (!pk_cas_acq_rel(&q->aux, &aux, want)); /* O1: who hands over */
 	pk_waiter_free(w);
 	call(q, (uint32_t)next, aux);
 	return true;
@@ -206,7 +207,7 @@ PK_INLINE bool pk_ticket_pass(struct pk_queue *q, struct pk_waiter *w, enum pk_a
 /* Make w's number a dead one. False if it is shown: then w has to leave. */
 PK_INLINE bool pk_ticket_die(struct pk_queue *q, struct pk_waiter *w, enum pk_aux_kind kind)
 {
-	uint64_t aux = pk_load_relaxed(&q->aux);
+	uint64_t aux = pk_load_acquire(&q->aux); /* O1: what comes with the number, if it is shown */
 	uint8_t dead = PK_TICKET_GRAVE;
 
 	pk_add_relaxed(&pk_tickets_dead, 1);

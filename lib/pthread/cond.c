@@ -18,8 +18,7 @@
  *
  * State of a waiter (`status`), beside those of admit/list.h
  *	from		to		by
- *	any, of the	BLOCKED		its thread, before it lists itself
- *	last use
+ *	last use	BLOCKED		its thread, before it lists itself
  *	BLOCKED		CLAIMED		a signal, which takes it from the list
  *	BLOCKED		LEAVING		its thread: deadline passed, a signal handler
  *					in it has to wait, its end; or pthread_cancel
@@ -46,6 +45,7 @@
  *  C3	Cancellation: pthread_cancel sets glibc's flag, then `cancelled`, and then
  *	looks for a BLOCKED node; the waiter becomes BLOCKED and then looks at
  *	`cancelled`. A full fence between on both sides: at least one sees the other.
+ *	Who sees `cancelled` acquires it, and so sees glibc's flag when it acts.
  * What the program protects with the mutex is ordered by the mutex.
  *
  * Fork: a lock or a list of another incarnation is a thread's that the child does not
@@ -497,7 +497,7 @@ static int wait_listed(struct pk_cond *c, pthread_mutex_t *mutex, struct pk_queu
 	list(c, w);
 	pk_store_relaxed(&pk_self.waits, w);
 	pk_fence(); /* C3 */
-	if (pk_unlikely(pk_load_relaxed(&r->cancelled)) && !pk_self.acts)
+	if (pk_unlikely(pk_load_acquire(&r->cancelled)) && !pk_self.acts)
 		stop_waiting(w);
 	ret = pk_mutex_cond_unlock(mutex, &user);
 	if (pk_unlikely(ret)) {

@@ -4,22 +4,26 @@
  *
  * State of an entry of a thread's record (L: the lock's address)
  *	from	to		by
- *	0	L		the thread, before it looks at the state again
+ *	0,
+ *	L + VOID	L	the thread, before it looks at the state again
  *	L	0		the thread, when it unlocks or finds that it must not
  *				count itself apart; another, which unlocks in its place
  *	L	L + CENTRAL	recall, which has counted the reader in the state before
  *	L	L + VOID	spread and forget: left over from a lock that was freed
  *				while it was read-locked, and whose address is a lock's again
- *	other	0		the thread
- *	0	L + IN_BAY	the thread, once its socket's bay counts it
+ *	any	0		the thread
+ *	0,
+ *	L + VOID	L + IN_BAY	the thread, once its socket's bay counts it
  *
  * Ledger
  *  O1	An entry (or a bay) is written and then the state read, by the reader; the
  *	state is written (SPREAD cleared) and then the entries read, by recall. All
  *	four are sequentially consistent: the reader sees that SPREAD has gone, or
- *	recall sees the reader.
+ *	recall sees the reader. If the reader's record is new recall has to see that,
+ *	too: for that there is a fence in recall, and in who takes a record.
  *  O2	The release of an entry or a bay by an unlocking reader pairs with the acquire
- *	of recall, which finds it gone: what the reader read, it read before.
+ *	of recall, which finds it gone: what the reader read, it read before. If another
+ *	one took the entry away, its thread hands that on when it uses the entry again.
  *  O3	acquire of the state with SPREAD pairs with the last writer's unlock: the
  *	writes of the critical section are seen.
  *  O4	recall adds to the state before it takes an entry or a bay away (release), and
@@ -120,7 +124,7 @@ bool pk_readers_enter(struct pk_rwlock *rw)
 	if (pk_unlikely(!r))
 		return false;
 	for (unsigned n = 0; n < PK_RECORD_READS; n++)
-		if (is_free(pk_load_relaxed(&r->reads.lock[n])))
+		if (is_free(pk_load_acquire(&r->reads.lock[n]))) /* O2 of who has taken away what was there */
 			return in_bays ? enter_bay(rw, r, n) : enter_entry(rw, &r->reads.lock[n]);
 	return false;
 }

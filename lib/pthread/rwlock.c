@@ -11,7 +11,7 @@
  * So the front is one thread, a writer or a reader, and everything that it sets in the
  * state it takes back before it leaves.
  *
- * State
+ * State of the lock's state
  *	change			by
  *	+ READER		who reads: if there is no WRITER and it is not kept out
  *	- READER		its unlock; the last one clears SLEEPER and wakes the front

@@ -32,6 +32,7 @@
 #include "pthread/lot.h"
 #include "rt/clock.h"
 #include "rt/config.h"
+#include "rt/rounds.h"
 #include "rt/spin.h"
 #include "rt/thread.h"
 
@@ -85,7 +86,7 @@ static bool is_alone(const struct turn *t)
 static void look_away(const struct pk_site *at)
 {
 	if (pk_self.won == at->word && pk_clock_ns() - pk_self.won_ns < BACK_NS)
-		for (unsigned n = pk_spin_rounds(AWAY_NS); !pk_spent(&n);)
+		for (unsigned n = pk_rounds_in(AWAY_NS); !pk_spent(&n);)
 			;
 }
 
@@ -95,7 +96,7 @@ static void look_away(const struct pk_site *at)
  * if it comes back at once, can use it many times in the meantime. */
 static bool spin(struct turn *t, unsigned budget)
 {
-	unsigned widest = budget && t->w ? pk_spin_rounds(is_alone(t) ? GAP_NS : GAP_BUSY_NS) : 0, gap = 1;
+	unsigned widest = budget && t->w ? pk_rounds_in(is_alone(t) ? GAP_NS : GAP_BUSY_NS) : 0, gap = 1;
 	unsigned tend = budget / TEND_ROUNDS * TEND_ROUNDS; /* due when the budget has come down to that */
 	unsigned looked = budget;			    /* its value when the clock was last looked at */
 

@@ -6,18 +6,14 @@
 #include <string.h>
 
 #include "base/atomic.h"
-#include "base/await.h"
-#include "rt/clock.h"
 #include "rt/config.h"
+#include "rt/rounds.h"
 #include "rt/topology.h"
 
 enum {
-	PLACES_MAX = 16,   /* spinners of a socket */
-	PATIENT_US = 30,   /* a few times what a sleep and a wake-up take */
-	SHARES = 32,	   /* one is gained for each that is served, SHARES are lost for each that is not */
-	MEASURED = 256,	   /* rounds, to see how long they take, */
-	PARTS = 4,	   /* in so many parts: what disturbs one of them does not count */
-	ROUNDS_MAX = 1000, /* in a microsecond, unless the clock is wrong */
+	PLACES_MAX = 16, /* spinners of a socket */
+	PATIENT_US = 30, /* a few times what a sleep and a wake-up take */
+	SHARES = 32,	 /* one is gained for each that is served, SHARES are lost for each that is not */
 };
 
 /* One line a socket: only threads of that socket write it. */
@@ -28,7 +24,6 @@ static struct {
 } PK_ALIGNED(PK_CACHE_LINE) sockets[PK_SOCKETS_MAX];
 
 static bool front;
-static unsigned per_us; /* rounds in a microsecond; 0: not measured yet */
 
 void pk_spin_setup(void)
 {
@@ -57,49 +52,11 @@ unsigned pk_spin_head(void)
 	return pk_knob(spin);
 }
 
-/* By the first who spins in earnest, instead of looking. */
-static PK_COLD unsigned measure(void)
-{
-	uint64_t least = UINT64_MAX;
-	unsigned rounds;
-
-	for (int i = 0; i < PARTS; i++) {
-		uint64_t began = pk_clock_ns(), took;
-
-		for (rounds = MEASURED / PARTS; !pk_spent(&rounds);)
-			;
-		took = pk_clock_ns() - began;
-		least = took < least ? took : least;
-	}
-	if (!least || least / 1000 >= MEASURED / PARTS)
-		return 0; /* it was held up: once more, some other time */
-	rounds = (unsigned)(MEASURED / PARTS * UINT64_C(1000) / least) + 1;
-	rounds = rounds < ROUNDS_MAX ? rounds : ROUNDS_MAX;
-	pk_store_relaxed(&per_us, rounds);
-	return rounds;
-}
-
-/* How many rounds a microsecond has; 0: it is not known. Who has asked for fewer rounds than
- * finding out takes is taken at his word. */
-static unsigned rounds_per_us(void)
-{
-	unsigned rounds = pk_load_relaxed(&per_us);
-
-	if (pk_knob(spin) < MEASURED)
-		return 0;
-	return pk_likely(rounds) ? rounds : measure();
-}
-
 static unsigned budget(void)
 {
-	unsigned least = pk_knob(spin), rounds = PATIENT_US * rounds_per_us();
+	unsigned least = pk_knob(spin), rounds = pk_rounds_in(PATIENT_US * 1000);
 
 	return rounds > least ? rounds : least;
-}
-
-unsigned pk_spin_rounds(unsigned ns)
-{
-	return rounds_per_us() * ns / 1000;
 }
 
 unsigned pk_spin_patient(unsigned socket)

@@ -11,9 +11,9 @@
  * who spin wait in vain.
  *
  * Where there are CPUs to spare a budget is a time, which is worth more than a sleep and
- * a wake-up cost: a round takes 4 to 60 ns, depending on the machine, and a queue of 16 is
- * longer than 300 short ones. PARKADE_SPIN is the least that it comes to, in rounds; below
- * 256, which is what it takes to find out how long a round is, it is taken literally. */
+ * a wake-up cost: a round takes 4 to 60 ns (rt/rounds.h), and a queue of 16 is longer than
+ * 300 short ones. PARKADE_SPIN is the least that it comes to, in rounds; below 256 it is taken
+ * literally. */
 #ifndef PK_SPIN_H
 #define PK_SPIN_H
 
@@ -43,9 +43,6 @@ unsigned pk_spin_front(void);
 /* The budget of a head on that socket while spinning is not in vain: the same, or that of
  * those behind it where these may spin. */
 unsigned pk_spin_patient(unsigned socket);
-
-/* About how many rounds take so long; 0: that is not known. */
-unsigned pk_spin_rounds(unsigned ns);
 
 /* How many waiters of that socket may spin at a time, besides heads. */
 unsigned pk_spin_limit(unsigned socket);

@@ -17,7 +17,9 @@
  *  O1	The release that publishes a storey pairs with the acquire of who uses it:
  *	the kernel's zeroes come with it.
  *  O2	seq_cst of enter and of next: see the contract.
- *  O3	busy, record: release by the last one to use the context, acquire by who takes it. */
+ *  O3	busy, record: release by the last one to use the context, acquire by who takes it.
+ *  O4	leave, close: release of who takes users out, acquire of who looks how many are left (users, close)
+ *	and of who finds that it is none any more (leave): it goes on as what another one has left it. */
 #include "rt/storey.h"
 
 #include <string.h>
@@ -114,10 +116,10 @@ struct pk_bay *pk_bay_enter(unsigned socket, const void *object)
 
 unsigned pk_bay_leave(struct pk_bay *bay, const void *object)
 {
-	uint64_t key = pk_load_relaxed(&bay->key);
+	uint64_t key = pk_load_acquire(&bay->key); /* O4 */
 
 	while (is_of(key, object))
-		if (pk_cas_acq_rel(&bay->key, &key, (key & USERS_MASK) == 1 ? 0 : key - 1))
+		if (pk_cas_acq_rel(&bay->key, &key, (key & USERS_MASK) == 1 ? 0 : key - 1)) /* O4 */
 			return key & USERS_MASK;
 	return 0;
 }

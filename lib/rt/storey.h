@@ -72,8 +72,10 @@ struct pk_waiter *pk_context_nth(uint32_t n);
 struct pk_bay *pk_bay_enter(unsigned socket, const void *object);
 
 /* Be a user no more: the last one returns the bay. How many users it had; 0, and nothing
- * is done, if it has none of that object (it was closed, or this is a child of fork).
- * Release; acquire for the bay's next claimant. */
+ * is done, if it has none of that object (it was closed, another one has left in the
+ * caller's place, or this is a child of fork).
+ * Release; acquire for the bay's next claimant, and for who is told 0: what they did who
+ * have taken its users out. */
 unsigned pk_bay_leave(struct pk_bay *bay, const void *object);
 
 /* The same for any of the object's users on that socket; false if there is none. */

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* SPDX-FileCopyrightText: 2026 The parkade authors */
+/* Measures the rounds of a spin; the contract is in rounds.h. */
+#include "rt/rounds.h"
+
+#include "base/atomic.h"
+#include "base/await.h"
+#include "rt/clock.h"
+#include "rt/config.h"
+
+enum {
+	MEASURED = 256,	   /* rounds, to see how long they take, */
+	PARTS = 4,	   /* in so many parts: what disturbs one of them does not count */
+	ROUNDS_MAX = 1000, /* in a microsecond, unless the clock is wrong */
+};
+
+static unsigned per_us; /* rounds in a microsecond; 0: not measured yet */
+
+/* By the first who spins in earnest, instead of looking. */
+static PK_COLD unsigned measure(void)
+{
+	uint64_t least = UINT64_MAX;
+	unsigned rounds;
+
+	for (int i = 0; i < PARTS; i++) {
+		uint64_t began = pk_clock_ns(), took;
+
+		for (rounds = MEASURED / PARTS; !pk_spent(&rounds);)
+			;
+		took = pk_clock_ns() - began;
+		least = took < least ? took : least;
+	}
+	if (!least || least / 1000 >= MEASURED / PARTS)
+		return 0; /* it was held up: once more, some other time */
+	rounds = (unsigned)(MEASURED / PARTS * UINT64_C(1000) / least) + 1;
+	rounds = rounds < ROUNDS_MAX ? rounds : ROUNDS_MAX;
+	pk_store_relaxed(&per_us, rounds);
+	return rounds;
+}
+
+/* How many rounds a microsecond has; 0: it is not known. Who has asked for fewer rounds than
+ * finding out takes is taken at his word. */
+static unsigned rounds_per_us(void)
+{
+	unsigned rounds = pk_load_relaxed(&per_us);
+
+	if (pk_knob(spin) < MEASURED)
+		return 0;
+	return pk_likely(rounds) ? rounds : measure();
+}
+
+unsigned pk_rounds_in(unsigned ns)
+{
+	return rounds_per_us() * ns / 1000;
+}
