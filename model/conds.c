@@ -8,8 +8,10 @@
  * wait any more it destroys the condition variable and frees its memory, as POSIX allows,
  * although waiters are still on their way out of it; the last one to have had the mutex frees
  * that. */
+#include <setjmp.h>
 #include <string.h>
 
+#include "admit/list.h"
 #include "model/locks.h"
 #include "pthread/cond-shared.h"
 #include "pthread/cond.h"
@@ -36,6 +38,9 @@ static void setup(void)
 	mc_name(&c->lock, 4, "the list's lock");
 	mc_name(&c->refs, 4, "the list's count");
 	mc_name(&tokens, sizeof(tokens), "what is waited for");
+	mc_watch_word(&m->lock);
+	mc_watch_bays(&m->queue);
+	mc_watch_bays(&m->queue.aux);
 	users = (int)mc_threads;
 	pk_config.cond = "fifo";
 	pk_real();
@@ -51,6 +56,13 @@ static void shared_setup(void)
 	pthread_condattr_setpshared(&attr, PTHREAD_PROCESS_SHARED);
 	if (pk_cond_init(&cond, &attr))
 		mc_fail("init fails");
+}
+
+/* The window (admit/list.h) is wide to begin with. */
+static void called_setup(void)
+{
+	setup();
+	pk_aux_set_hint(&pk_mutex_of(&mutex)->queue, PK_HINT_WINDOW, PK_LIST_WINDOW_MAX);
 }
 
 static void lock(void)
@@ -87,7 +99,8 @@ static void await(void)
 	let_go();
 }
 
-static void broadcast_body(unsigned t)
+/* Who has moved the others calls them. The condition variable stays: fewer states. */
+static void called_body(unsigned t)
 {
 	mc_thread_begin(t);
 	if (t > 0) {
@@ -98,7 +111,14 @@ static void broadcast_body(unsigned t)
 	tokens = 1;
 	pk_cond_broadcast(&cond);
 	let_go();
-	end_cond();
+}
+
+/* The same, and it goes. */
+static void broadcast_body(unsigned t)
+{
+	called_body(t);
+	if (t == 0)
+		end_cond();
 }
 
 static void after_body(unsigned t)
@@ -175,6 +195,119 @@ static void late_body(unsigned t)
 	let_go();
 }
 
+/* Thread 1 waits with a mutex that glibc will not unlock, as it is not locked. When it has taken itself out of the
+ * list, or a signal has, it uses its node anew. Thread 0 signals. */
+static void refused_setup(void)
+{
+	pthread_mutexattr_t attr;
+
+	setup();
+	pthread_mutexattr_init(&attr);
+	pthread_mutexattr_setrobust(&attr, PTHREAD_MUTEX_ROBUST);
+	pk_real()->pthread_mutex_init(&mutex, &attr);
+}
+
+static void refused_body(unsigned t)
+{
+	struct pk_waiter *w;
+
+	mc_thread_begin(t);
+	if (t == 0) {
+		for (int n = 0; n < 2; n++)
+			pk_cond_signal(&cond);
+		return;
+	}
+	if (pk_cond_wait(&cond, &mutex) != EPERM)
+		mc_fail("a wait takes place with a mutex that cannot be unlocked");
+	w = pk_waiter_take(mc_record[1]);
+	w->home = NULL;
+	w->queue = NULL;
+	pk_waiter_free(w);
+}
+
+static void refused_final(void)
+{
+	if (pk_cond_of(&cond)->lock || pk_cond_of(&cond)->refs >= PK_COND_WAITER)
+		mc_fail("somebody waits at the end: %x, %x", pk_cond_of(&cond)->lock, pk_cond_of(&cond)->refs);
+}
+
+/* ---- cancellation ---- */
+
+/* Thread 0 cancels thread 1, whose first wait nothing else ends. Its handler, which runs with the mutex, waits until
+ * thread 0 has said that it is done; that wait is to be ended by a signal only.
+ *
+ * Of glibc's there is the flag, and what becomes of it at a cancellation point. relaxed: more it does not promise. */
+enum { CANCELLED = 1001 };
+
+static int flag;
+static bool unwinding, in_handler, done;
+static jmp_buf *handler;
+
+static int set_flag(pthread_t thread)
+{
+	if (thread != CANCELLED)
+		mc_fail("another thread is cancelled");
+	__atomic_fetch_or(&flag, 1, __ATOMIC_RELAXED);
+	return 0;
+}
+
+static void look_at_flag(void)
+{
+	if (mc_thread() != 1 || unwinding || !__atomic_load_n(&flag, __ATOMIC_RELAXED))
+		return;
+	unwinding = true;
+	longjmp(*handler, 1);
+}
+
+static void cancel_setup(void)
+{
+	struct pk_real *real = (struct pk_real *)pk_real();
+
+	setup();
+	mc_name(&flag, sizeof(flag), "glibc's flag");
+	mc_name(&mc_record[1]->cancelled, sizeof(bool), "record 1's cancelled");
+	mc_name(&mc_record[1]->acts, sizeof(bool), "record 1's acts");
+	real->pthread_cancel = set_flag;
+	real->pthread_testcancel = look_at_flag;
+	mc_record[1]->thread = CANCELLED;
+}
+
+static void cancelled_body(void)
+{
+	jmp_buf here;
+
+	lock();
+	if (!setjmp(here)) {
+		handler = &here;
+		pk_cond_wait(&cond, &mutex);
+		mc_fail("a wait ends that nobody has signalled");
+	}
+	in_handler = true;
+	while (!done) {
+		if (pk_cond_wait(&cond, &mutex))
+			mc_fail("wait fails");
+		if (!done)
+			mc_fail("a handler's wait ends, and nobody has signalled");
+	}
+	let_go();
+}
+
+static void cancel_body(unsigned t)
+{
+	mc_thread_begin(t);
+	if (t > 0) {
+		cancelled_body();
+		return;
+	}
+	if (pk_cancel(CANCELLED))
+		mc_fail("cancel fails");
+	lock();
+	done = true;
+	if (in_handler)
+		pk_cond_signal(&cond);
+	let_go();
+}
+
 static void final(void)
 {
 	struct pk_mutex *m = pk_mutex_of(&mutex);
@@ -188,9 +321,13 @@ static void final(void)
 }
 
 const struct mc_kind mc_cond_kinds[] = {{"cond-broadcast", setup, broadcast_body, final, MC_OTHERS},
+					{"cond-called", called_setup, called_body, final, MC_OTHERS},
 					{"cond-after", setup, after_body, final, MC_OTHERS},
 					{"cond-signal", setup, signal_body, final, MC_OTHERS},
 					{"cond-timed", setup, timed_body, final, MC_NONE},
 					{"cond-late", setup, late_body, final, MC_NONE},
 					{"cond-shared", shared_setup, broadcast_body, final, MC_OTHERS},
+					{"cond-shared-signal", shared_setup, signal_body, final, MC_OTHERS},
+					{"cond-refused", refused_setup, refused_body, refused_final, MC_NONE},
+					{"cond-cancel", cancel_setup, cancel_body, final, MC_NONE},
 					{NULL, NULL, NULL, NULL, MC_NONE}};

@@ -23,6 +23,7 @@ enum {
 	WEAKENED = 512,
 	SITES = 4096,
 	REACHED = 64,
+	ARCS = 256,
 	BLOCKS = 1 << 14,
 };
 
@@ -95,6 +96,28 @@ void mc_reached(const char *what)
 		n++;
 	reached[n].what = what;
 	reached[n].times++;
+}
+
+static struct {
+	const char *of, *from, *to;
+} arcs[ARCS];
+
+void mc_arc(const char *of, const char *from, const char *to)
+{
+	unsigned n = 0;
+
+	while (n < ARCS - 1 && arcs[n].of &&
+	       (strcmp(arcs[n].of, of) || strcmp(arcs[n].from, from) || strcmp(arcs[n].to, to)))
+		n++;
+	arcs[n].of = of;
+	arcs[n].from = from;
+	arcs[n].to = to;
+}
+
+void mc_print_arcs(void)
+{
+	for (unsigned n = 0; n < ARCS && arcs[n].of; n++)
+		printf("arc\t%s\t%s\t%s\n", arcs[n].of, arcs[n].from, arcs[n].to);
 }
 
 void mc_print_reached(void)
@@ -339,19 +362,27 @@ uint64_t hn_access(const struct hn_access *access)
 	return mc_stop();
 }
 
-static void free_place(struct mc_place *place)
+static void overwrite_place(struct mc_place *place)
 {
 	struct mc_place *p = mc_place_of((void *)place->addr, place->size, false, true);
 
 	if (p && p->checked >= 0)
 		mc_memory_check(p, false, false, true);
+	mc_memory_settle();
+}
+
+void mc_filled(const void *p, size_t size)
+{
+	mc_places_fill((uintptr_t)p, (uintptr_t)p + size);
+	mc_places_in((uintptr_t)p, (uintptr_t)p + size, overwrite_place);
+	mc_tell((unsigned)mc_current, NULL, "maps memory");
 }
 
 void mc_free(const void *p, size_t size)
 {
 	if (mc_world.freed_n == MC_FREED)
 		mc_fail("too much is freed");
-	mc_places_in((uintptr_t)p, (uintptr_t)p + size, free_place);
+	mc_places_in((uintptr_t)p, (uintptr_t)p + size, overwrite_place);
 	mc_world.freed[mc_world.freed_n++] = (struct mc_freed){(uintptr_t)p, (uintptr_t)p + size};
 	mc_tell((unsigned)mc_current, NULL, "frees memory");
 }

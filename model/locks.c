@@ -101,6 +101,10 @@ static void setup(void)
 	pk_policy_select(policy);
 	mc_thread_local(&pk_self, sizeof(pk_self));
 	pk_readers_setup(readers);
+	if (kind->bare) {
+		kind->setup();
+		return;
+	}
 	/* Storeys are mapped here, not in a thread. */
 	for (unsigned s = 0; s < pk_sockets; s++)
 		pk_bay_leave(pk_bay_enter(s, &mutex), &mutex);
@@ -111,6 +115,7 @@ static void setup(void)
 		mc_record[t]->incarnation = pk_incarnation();
 		mc_ignore(mc_record[t]->stat, sizeof(mc_record[t]->stat));
 		mc_name(mc_record[t], sizeof(*mc_record[t]), "record %u", t);
+		mc_watch_record(mc_record[t]);
 		for (unsigned n = 0; n < PK_RECORD_NODES; n++)
 			for (unsigned f = 0; f < sizeof(offsets) / sizeof(offsets[0]); f++)
 				mc_name((char *)&mc_record[t]->node[n] + offsets[f], 4, "node %u.%u's %s", t, n,
@@ -129,6 +134,9 @@ static void mutex_setup(void)
 	mc_name(&m->queue.tail, 8, "tail");
 	mc_name(&m->queue.aux, 8, "aux");
 	mc_name(&inside, sizeof(inside), "what the mutex guards");
+	mc_watch_word(&m->lock);
+	mc_watch_bays(&m->queue);
+	mc_watch_bays(&m->queue.aux);
 	users = (int)mc_threads;
 }
 
@@ -167,6 +175,8 @@ static void lock_body(unsigned t)
 	mc_thread_begin(t);
 	if (pk_mutex_lock(&mutex))
 		mc_fail("lock fails");
+	if (pk_mutex_of(&mutex)->owner != pk_self.tid)
+		mc_fail("the owner is not named");
 	work();
 	let_go();
 }
@@ -247,6 +257,33 @@ static void glibc_body(unsigned t)
 		mc_free(&mutex, sizeof(mutex));
 }
 
+/* Thread 0, which has the mutex to begin with, puts another policy in force, as an option that is changed while the
+ * process runs (pthread/steer.h); it is one that has to be composed. */
+static void changed_setup(void)
+{
+	held_setup();
+	pk_levels_read("", "");
+	/* Its storeys, which are not allotted yet: nothing is mapped in a thread. */
+	for (unsigned s = 0; s < pk_sockets; s++)
+		pk_bay_leave(pk_bay_enter(PK_SOCKETS_MAX + s, &mutex), &mutex);
+}
+
+/* The mutex has that policy of its own, which it cannot have yet. */
+static void own_setup(void)
+{
+	changed_setup();
+	pk_mutex_of(&mutex)->kind |= (PK_POLICY_c_tkt_tkt + 1) * PK_FLAG_POLICY_ONE;
+}
+
+static void changed_body(unsigned t)
+{
+	if (t == 0) {
+		mc_thread_begin(0);
+		pk_policy_select("c-tkt-tkt");
+	}
+	held_body(t);
+}
+
 void mc_is_idle(const void *object, struct pk_queue *queue)
 {
 	if (pk_queue_busy(queue))
@@ -268,7 +305,7 @@ static void final(void)
 		if (pk_stat_sum(s))
 			mc_reached(names[s]);
 	for (unsigned t = 0; t < mc_threads; t++)
-		if (pk_waiters_idle(mc_record[t]) != PK_RECORD_NODES)
+		if (mc_record[t] && pk_waiters_idle(mc_record[t]) != PK_RECORD_NODES)
 			mc_fail("thread %u has a node in use at the end", t);
 	for (unsigned n = 0; n < pk_contexts_known(); n++)
 		if (pk_context_nth(n) && (pk_context_nth(n)->busy || pk_context_nth(n)->record))
@@ -297,14 +334,16 @@ static const struct mc_kind kinds[] = {{"lock", mutex_setup, lock_body, mutex_fi
 				       {"twice", mutex_setup, twice_body, mutex_final, MC_ALL},
 				       {"timed", mutex_setup, timed_body, mutex_final, MC_NONE},
 				       {"held-timed", held_setup, held_timed_body, mutex_final, MC_NONE},
+				       {"changed", changed_setup, changed_body, mutex_final, MC_OTHERS},
+				       {"changed-own", own_setup, changed_body, mutex_final, MC_OTHERS},
 				       {"glibc", mutex_setup, glibc_body, mutex_final, MC_NONE},
 				       {NULL, NULL, NULL, NULL, MC_NONE}};
+
+static const struct mc_kind *const tables[] = {kinds, mc_rwlock_kinds, mc_queue_kinds, mc_cond_kinds, mc_record_kinds};
 
 /* The kind of that name, or null. */
 static const struct mc_kind *kind_named(const char *name)
 {
-	const struct mc_kind *const tables[] = {kinds, mc_rwlock_kinds, mc_queue_kinds, mc_cond_kinds};
-
 	for (unsigned n = 0; n < sizeof(tables) / sizeof(tables[0]); n++)
 		for (const struct mc_kind *k = tables[n]; k->name; k++)
 			if (!strcmp(k->name, name))
@@ -339,12 +378,7 @@ static const char usage[] =
 	"usage: locks [OPTION]...\n"
 	"Explores all executions of a few threads that use one mutex; says which one fails.\n"
 	"  --policy NAME     as PARKADE_POLICY (mcs)\n"
-	"  --client NAME     lock, held, twice, timed, held-timed, glibc (lock); rw-writer, rw-writers, rw-timed, "
-	"rw-timed-writer,\n"
-	"                    rw-written, rw-read, rw-spread; queue, queue-twice, queue-held, queue-timed; "
-	"cond-broadcast, "
-	"cond-after, cond-signal,\n"
-	"                    cond-timed, cond-late, cond-shared\n"
+	"  --client NAME     what the threads do (lock): see below\n"
 	"  --readers MODE    as PARKADE_READERS (auto)\n"
 	"  --threads N       (3)\n"
 	"  --topology TEXT   as PARKADE_TOPOLOGY (2x4@thread); --parking, --spin (0), --batch (1), --patience (2000)\n"
@@ -358,6 +392,16 @@ static const char usage[] =
 	"  --asleep          before anything else all but thread 0 run, one after the other, each until it sleeps\n"
 	"  --survey          a few executions at random only: which accesses are made\n"
 	"  --sites           print the ordered accesses that were made, --reached: the counters that counted\n";
+
+static void help(FILE *out)
+{
+	fputs(usage, out);
+	fputs("Clients:", out);
+	for (unsigned n = 0; n < sizeof(tables) / sizeof(tables[0]); n++)
+		for (const struct mc_kind *k = tables[n]; k->name; k++)
+			fprintf(out, " %s", k->name);
+	fputs(".\n", out);
+}
 
 static unsigned number(const char *text)
 {
@@ -449,15 +493,15 @@ int main(int argc, char **argv)
 			reached = true;
 			break;
 		case 'h':
-			fputs(usage, stdout);
+			help(stdout);
 			return 0;
 		default:
-			fputs(usage, stderr);
+			help(stderr);
 			return 2;
 		}
 	}
 	if (!kind || !mc_threads || mc_threads > MC_THREADS || optind < argc) {
-		fputs(usage, stderr);
+		help(stderr);
 		return 2;
 	}
 	if (strspn(places, "0123") != strlen(places)) {
@@ -475,6 +519,7 @@ int main(int argc, char **argv)
 		mc_print_sites();
 	if (reached) {
 		mc_print_reached();
+		mc_print_arcs();
 		mc_print_blocks();
 	}
 	printf("%s %lu states %lu steps %lu ends depth %u shared %u%s%s\n", result.failure ? "FAIL" : "ok",

@@ -18,14 +18,27 @@ struct mc_kind {
 	void (*body)(unsigned thread);
 	void (*final)(void); /* when all that they have in common has been looked at */
 	enum mc_alike alike;
+	bool bare; /* no thread has a record when it begins, no storey is mapped (records.c) */
 };
 
-extern const struct mc_kind mc_rwlock_kinds[], mc_queue_kinds[], mc_cond_kinds[];
+extern const struct mc_kind mc_rwlock_kinds[], mc_queue_kinds[], mc_cond_kinds[],
+	mc_record_kinds[];
 
 /* Begin a body: the thread gets its record. */
 void mc_thread_begin(unsigned thread);
 extern unsigned mc_threads;
 extern struct pk_record *mc_record[MC_THREADS];
+
+/* states.c: tell which states these have gone through. */
+struct pk_rwlock;
+void mc_watch_record(struct pk_record *r);
+void mc_watch_word(const int *word);
+void mc_watch_rwlock(const struct pk_rwlock *rw);
+void mc_watch_bays(const void *object);
+
+/* Begin a body as a thread that has not called the library yet, and end it. */
+void mc_thread_new(unsigned thread);
+void mc_thread_end(void);
 
 /* The object at that address has no users: no bays, and nobody is in the queue of its own. */
 void mc_is_idle(const void *object, struct pk_queue *queue);

@@ -157,7 +157,7 @@ void mc_memory_trim(void)
 		struct mc_history *h = &mc_world.history[v];
 		unsigned oldest = h->n - 1;
 
-		for (unsigned t = 0; t < mc_client->threads; t++)
+		for (unsigned t = 0; t < mc_client->threads && !mc_options->sc; t++)
 			if (me(t)->what != MC_DONE && me(t)->now.at[v] < oldest)
 				oldest = me(t)->now.at[v];
 		if (!oldest)
@@ -358,10 +358,13 @@ static uint16_t carry(unsigned t, unsigned v, unsigned at, int order, uint16_t r
 static void write_behind(unsigned t, unsigned v, unsigned i, uint64_t value, int order, bool rmw)
 {
 	struct mc_place *p = mc_shared_place(v);
+	uint64_t was = mc_world.history[v].store[i].value;
 	uint16_t read = rmw ? mc_world.history[v].store[i].message : 0;
 	struct mc_store *store = put(v, i + 1);
 	struct mc_state *s = me(t);
 
+	if (p->changes && was != value)
+		p->changes(was, value);
 	store->value = value;
 	store->rmw = rmw;
 	store->message = 0; /* there is none while one is made */

@@ -55,6 +55,10 @@ void mc_thread_local(void *p, size_t size);
 void mc_ignore(const void *p, size_t size);
 void mc_name(const volatile void *p, size_t size, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
+/* In setup(): told of each change of the word there by a thread, as it goes by modification order. It calls mc_arc(). */
+typedef void mc_changes(uint64_t from, uint64_t to);
+void mc_watch(const volatile void *p, mc_changes *changes);
+
 /* In a thread. The memory is free: whoever uses it from now on, or has not been seen to have
  * done with it, fails. */
 void mc_free(const void *p, size_t size);
@@ -68,6 +72,8 @@ unsigned mc_choose(unsigned n);
 void mc_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* That point was reached, in some execution: for who wants to know which ones are. */
 void mc_reached(const char *what);
+/* That change of state was made, in some execution. The strings stay. */
+void mc_arc(const char *of, const char *from, const char *to);
 /* The number of the thread; -1 in setup() and final(). */
 int mc_thread(void);
 
@@ -76,6 +82,7 @@ void mc_weaken(uintptr_t from, int order);
 /* Print each ordered access that was made: where, what, its order. */
 void mc_print_sites(void);
 void mc_print_reached(void);
+void mc_print_arcs(void);
 /* Print each basic block that was executed, if the sources were compiled for it. */
 void mc_print_blocks(void);
 

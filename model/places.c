@@ -14,7 +14,7 @@
 
 #include "model/world.h"
 
-enum { PLACES = 1 << 14, WORDS = 1 << 14, NAMES = 256, RANGES = 16 };
+enum { PLACES = 1 << 14, WORDS = 1 << 14, NAMES = 256, RANGES = 16, WATCHED = 128 };
 
 static struct mc_place places[PLACES];
 static unsigned place_n;
@@ -40,6 +40,19 @@ static struct {
 	char text[40];
 } names[NAMES];
 static unsigned names_n;
+
+static struct {
+	uintptr_t addr;
+	mc_changes *changes;
+} watched[WATCHED];
+static unsigned watched_n;
+
+/* What threads have filled, ever. */
+static struct {
+	struct range where;
+	uint8_t by;
+} filled[RANGES];
+static unsigned filled_n;
 
 static unsigned hash_of(uintptr_t addr)
 {
@@ -78,6 +91,14 @@ struct mc_place *mc_place_of(const volatile void *p, size_t size, bool atomic, b
 		place->addr = (uintptr_t)p;
 		place->size = (uint8_t)size;
 		place->shared = place->checked = -1;
+		for (unsigned n = 0; n < watched_n; n++)
+			if (watched[n].addr == place->addr)
+				place->changes = watched[n].changes;
+		for (unsigned n = 0; n < filled_n; n++)
+			if (place->addr >= filled[n].where.from && place->addr < filled[n].where.to) {
+				place->by |= filled[n].by;
+				place->written = place->plain = true;
+			}
 	}
 	if (atomic && place->size != size) {
 		char text[64];
@@ -97,6 +118,21 @@ struct mc_place *mc_place_of(const volatile void *p, size_t size, bool atomic, b
 	if (!is_shared(&was) || place->atomic != was.atomic || place->plain != was.plain)
 		mc_surprised = true;
 	return place->shared < 0 && place->checked < 0 ? NULL : place;
+}
+
+void mc_places_fill(uintptr_t from, uintptr_t to)
+{
+	unsigned n = 0;
+
+	while (n < filled_n && (filled[n].where.from != from || filled[n].where.to != to))
+		n++;
+	if (n == RANGES) {
+		mc_fail("too many ranges are mapped");
+		return;
+	}
+	filled[n].where = (struct range){from, to};
+	filled[n].by |= (uint8_t)(1 << mc_current);
+	filled_n += n == filled_n;
 }
 
 void mc_places_begin(void)
@@ -204,6 +240,16 @@ void mc_ignore(const void *p, size_t size)
 		mc_fail("too many ranges to ignore");
 	else
 		ignored[ignored_n++] = (struct range){(uintptr_t)p, (uintptr_t)p + size};
+}
+
+void mc_watch(const volatile void *p, mc_changes *changes)
+{
+	if (watched_n == WATCHED) {
+		mc_fail("too many words to watch");
+		return;
+	}
+	watched[watched_n].addr = (uintptr_t)p;
+	watched[watched_n++].changes = changes;
 }
 
 void mc_name(const volatile void *p, size_t size, const char *format, ...)

@@ -104,6 +104,7 @@ struct mc_place {
 	bool plain;	      /* there were others than atomic ones */
 	int shared;	      /* its history's index, or -1 */
 	int checked;	      /* its epochs' */
+	mc_changes *changes;  /* or null */
 };
 
 /* The place of an access of the running thread; null: nobody else can see it. */
@@ -114,6 +115,8 @@ struct mc_place *mc_place_at(const volatile void *p);
 extern bool mc_surprised;
 /* There are fences in this program. */
 extern bool mc_fences;
+/* The running thread has written all of that memory, that which nobody has used so far included. */
+void mc_places_fill(uintptr_t from, uintptr_t to);
 /* Before each exploration: what is known now rules. */
 void mc_places_begin(void);
 extern unsigned mc_shared, mc_checked;
@@ -163,6 +166,8 @@ bool mc_kernel_for_good(unsigned thread);
 /* Follow the execution: one line, of that thread. */
 extern bool mc_telling;
 void mc_tell(unsigned thread, const void *from, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* The running thread has filled that memory with the zeroes that lie there. */
+void mc_filled(const void *p, size_t size);
 /* It is about to use that memory. */
 void mc_check_freed(unsigned thread, const volatile void *p, const void *from);
 /* The thread stops before what it says in its state, and goes on with the result. */
