@@ -30,14 +30,21 @@ failures = 0
 checks = 0
 
 
+def built(name):
+    """The path of what was built under that name: the real program or library, never libtool's wrapper."""
+    head, tail = os.path.split(name)
+    found = filter(os.path.isfile, (os.path.join(BUILDDIR, head, ".libs", tail), os.path.join(BUILDDIR, name)))
+    return next(found, None) or sys.exit(f"{name} is not built")
+
+
 def program(name):
     """The path of a test program of this directory."""
-    return os.path.join(BUILDDIR, "tests", "process", name)
+    return built(f"tests/process/{name}")
 
 
 def module(name):
-    """The path of a test library of this directory, as libtool leaves it."""
-    return os.path.join(BUILDDIR, "tests", "process", ".libs", name)
+    """The path of a test library of this directory."""
+    return built(f"tests/process/{name}")
 
 
 def policies():
