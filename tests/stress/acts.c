@@ -21,9 +21,8 @@
 #include <unistd.h>
 
 const char *const act_names[NOTES] = {
-	"chain", "recursion", "try",  "make",	   "spend",   "spend-soon", "shout", "cell",
-	"fork",	 "offspring", "post", "pause",	   "errors",  "lock?",	    "read?", "unlock",
-	"wait",	 "wake",      "die",  "cancelled", "handler", "close",
+	"chain", "recursion", "try",	"make",	 "spend", "spend-soon", "shout",  "cell", "fork", "offspring", "post",	"pause",
+	"errors", "scene",    "lock?",	"read?", "unlock", "wait",	"wake",	  "die",  "cancelled", "handler", "close",
 };
 
 static pthread_key_t at_exit;
@@ -171,9 +170,9 @@ static void forget_wait(void *box)
 }
 
 /* In a box: one wait, which may be the thread's end. */
-static int wait_inside(struct box *b, int number, long timeout_us)
+int box_wait_inside(struct box *b, int number, long timeout_us)
 {
-	bool cancellable = !timeout_us && plan()->cancels && !me->uses;
+	bool cancellable = !timeout_us && (me->scene ? plan()->may_cancel : plan()->cancels && !me->uses);
 	int rc, state;
 
 	me->box = number;
@@ -200,7 +199,7 @@ static void spend(struct box *b, int number, bool soon)
 
 	lock_take(&b->guard, false, 0);
 	while (!b->tokens && !b->closing && rc != ETIMEDOUT)
-		rc = wait_inside(b, number, soon ? 1 + roll_below(&me->dice, 2) * patience_us(&me->dice) % 20000 : 0);
+		rc = box_wait_inside(b, number, soon ? 1 + roll_below(&me->dice, 2) * patience_us(&me->dice) % 20000 : 0);
 	/* Whose time is over leaves at once: a signal may not have gone to it. */
 	if (b->tokens && rc != ETIMEDOUT) {
 		b->tokens--;
@@ -445,6 +444,73 @@ static struct lock *inherit(uint32_t held)
 	return found;
 }
 
+/* Threads of a fork handler, which wait while other handlers are run: of libraries, too, if they have been initialised
+ * later. */
+static _Thread_local bool fork_with_threads;
+static struct lock early;
+static struct thread early_self[3];
+static pthread_t early_thread[2];
+
+static pthread_mutex_t early_mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t early_cond = PTHREAD_COND_INITIALIZER;
+static bool early_over;
+
+static void *early_main(void *self)
+{
+	me = self;
+	me->tid = (int)syscall(SYS_gettid);
+	if (me == &early_self[1]) {
+		lock_take(&early, false, 0);
+		lock_drop(&early, false);
+		return NULL;
+	}
+	pthread_mutex_lock(&early_mutex);
+	while (!early_over)
+		pthread_cond_wait(&early_cond, &early_mutex);
+	pthread_mutex_unlock(&early_mutex);
+	return NULL;
+}
+
+static void early_begin(void)
+{
+	if (!me || !fork_with_threads)
+		return;
+	for (int i = 0; i < 3; i++) {
+		memset(&early_self[i], 0, sizeof(early_self[i]));
+		early_self[i].slot = SLOTS + 3 + i;
+		early_self[i].dice.state = me->dice.state + i;
+	}
+	in_child = true;
+	alarm(60);
+	me = &early_self[0]; /* without a tid: a library may not know yet that this is a child */
+	lock_make(&early, &kinds[0], 0);
+	lock_take(&early, false, 0);
+	for (int i = 0; i < 2; i++)
+		if (pthread_create(&early_thread[i], NULL, early_main, &early_self[1 + i]))
+			_exit(0); /* nothing to be tested */
+	nap_us(500 + roll_below(&me->dice, 2000));
+}
+
+/* The program's constructor is the first of all. */
+static void early_setup(void)
+{
+	pthread_atfork(NULL, NULL, early_begin);
+}
+__attribute__((section(".preinit_array"), used)) static void (*const early_setup_first)(void) = early_setup;
+
+static void early_end(void)
+{
+	if (me != &early_self[0])
+		return;
+	lock_drop(&early, false);
+	pthread_mutex_lock(&early_mutex);
+	early_over = true;
+	pthread_cond_signal(&early_cond);
+	pthread_mutex_unlock(&early_mutex);
+	for (int i = 0; i < 2; i++)
+		pthread_join(early_thread[i], NULL);
+}
+
 /* The child of a fork: what it inherits works, and so do threads. */
 static void child_life(uint32_t held)
 {
@@ -455,6 +521,7 @@ static void child_life(uint32_t held)
 
 	in_child = true;
 	alarm(60);
+	early_end();
 	for (int i = 0; i < 3; i++) {
 		memset(&self[i], 0, sizeof(self[i]));
 		self[i].slot = SLOTS + i;
@@ -489,9 +556,19 @@ static int reap(pid_t child)
 
 static void beget(uint32_t held)
 {
-	pid_t child = fork();
+	bool goes_on = !held && scene_goes_on_in_child();
 	int status;
+	pid_t child;
 
+	fork_with_threads = plan()->may_early && !goes_on && one_in(&me->dice, 3);
+	child = fork();
+	fork_with_threads = false;
+	if (child == 0 && goes_on) {
+		in_child = true;
+		alarm(60);
+		scene_in_child();
+		return;
+	}
 	if (child == 0)
 		child_life(held);
 	if (child < 0)
@@ -557,6 +634,9 @@ static void crash_handler(int sig, siginfo_t *info, void *context)
 		if ((char *)info->si_addr >= cells[i].page && (char *)info->si_addr < cells[i].page + CELL_SIZE)
 			fail("lifetime: thread %d touched a destroyed object, at its byte %d", me ? me->slot : -1,
 			     (int)((char *)info->si_addr - cells[i].page));
+	if (me && me->stage && (char *)info->si_addr >= me->stage && (char *)info->si_addr < me->stage + 2 * CELL_SIZE)
+		fail("lifetime: thread %d touched a destroyed object of a scene, at byte %d", me->slot,
+		     (int)((char *)info->si_addr - me->stage));
 	fail("thread %d: signal %d at address %p", me ? me->slot : -1, sig, info->si_addr);
 }
 
@@ -564,7 +644,7 @@ static void crash_handler(int sig, siginfo_t *info, void *context)
 
 static void live(void);
 
-static void start(struct thread *t)
+void thread_start(struct thread *t)
 {
 	me = t;
 	t->thread = pthread_self(); /* before who made it has stored it */
@@ -606,7 +686,7 @@ static void *offspring_main(void *thread)
 {
 	struct thread *t = thread;
 
-	start(t);
+	thread_start(t);
 	block(SIG_UNBLOCK, NULL);
 	live();
 	block(SIG_BLOCK, NULL);
@@ -700,6 +780,9 @@ static void perform(enum act act)
 	case ERRORS:
 		errors();
 		break;
+	case SCENE:
+		scene_act();
+		break;
 	default:
 		if (one_in(&me->dice, 2))
 			sched_yield();
@@ -733,7 +816,7 @@ static void live(void)
 
 void *thread_main(void *thread)
 {
-	start(thread);
+	thread_start(thread);
 	atomic_fetch_add(&common->ready, 1);
 	block(SIG_UNBLOCK, NULL);
 	live();
@@ -744,7 +827,7 @@ void *thread_main(void *thread)
 /* Lets those go who wait for tokens that nobody will make. */
 void *closer_main(void *thread)
 {
-	start(thread);
+	thread_start(thread);
 	for (int i = 0; i < plan()->boxes; i++) {
 		struct box *b = box_at(i);
 
@@ -766,12 +849,14 @@ void acts_setup(void)
 	sigemptyset(&action.sa_mask);
 	sigaction(SIGUSR1, &action, NULL);
 	sigaddset(&action.sa_mask, SIGUSR1);
+	sigaddset(&action.sa_mask, SIGURG);
 	action.sa_handler = forking_handler;
 	sigaction(SIGUSR2, &action, NULL);
 	action.sa_sigaction = crash_handler;
 	action.sa_flags = SA_SIGINFO;
 	sigaction(SIGSEGV, &action, NULL);
 	sigaction(SIGBUS, &action, NULL);
+	scenes_setup();
 	pthread_key_create(&at_exit, finish);
 	backtrace(frame, 1); /* what it needs is loaded now */
 }

@@ -2,7 +2,7 @@
 /* SPDX-FileCopyrightText: 2026 The parkade authors */
 /* The machine that is there, with faults at its doors: instead of base/arch/arch.h's choice (-DPK_ARCH_HEADER=...).
  *
- * Every system call of the library, and every look at the CPU's number, passes through faults.c. */
+ * Every system call of the library, and every look at the CPU's number, passes through faulty.c. */
 
 #define pk_arch_syscall true_syscall
 #define pk_arch_thread_pointer true_thread_pointer

@@ -244,7 +244,7 @@ void mutexes_setup(void)
 
 static const struct side *side(void)
 {
-	return common->plan.mixed && one_in(&me->dice, 2) ? &glibc : &bound;
+	return (common->plan.mixed || me->mixed) && one_in(&me->dice, 2) ? &glibc : &bound;
 }
 
 static int take_mutex(struct lock *l, long timeout_us, clockid_t clock, const struct timespec *until)
@@ -298,6 +298,7 @@ int lock_take(struct lock *l, bool reading, long timeout_us)
 		until = deadline(clock, timeout_us);
 	note(reading ? READ : LOCK, l->number, -1);
 	errno = MAGIC;
+	stumble_begin();
 	switch (l->kind->family) {
 	case MUTEX:
 		rc = take_mutex(l, timeout_us, clock, &until);
@@ -313,6 +314,8 @@ int lock_take(struct lock *l, bool reading, long timeout_us)
 			    : timeout_us   ? mtx_timedlock(&l->mtx, &until)
 					   : mtx_lock(&l->mtx));
 	}
+	if (me->stumble)
+		stumble_end();
 	check_errno("taking", l->number);
 	note(reading ? READ : LOCK, l->number, rc);
 	if (rc == EOWNERDEAD && l->kind->robust)
@@ -344,6 +347,7 @@ void lock_drop(struct lock *l, bool reading)
 	else if (--l->depth == 0)
 		shadow_leave(l);
 	errno = MAGIC;
+	stumble_begin();
 	switch (l->kind->family) {
 	case MUTEX:
 		rc = side()->unlock(&l->mutex);
@@ -357,6 +361,8 @@ void lock_drop(struct lock *l, bool reading)
 	default:
 		rc = of_c11(mtx_unlock(&l->mtx));
 	}
+	if (me->stumble || me->held_up)
+		stumble_end();
 	check_errno("unlocking", number);
 	note(UNLOCK, number, rc);
 	if (rc)

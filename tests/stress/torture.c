@@ -207,6 +207,26 @@ static uint32_t perhaps(struct dice *d, uint32_t n, uint32_t in, uint32_t most)
 	return roll_below(d, in) < n ? 1 + roll_below(d, most) : 0;
 }
 
+/* One round in three is nothing but scenes, for the most part. */
+static void plan_scenes(struct plan *p, struct dice *d)
+{
+	p->may_cancel = with("cancel");
+	p->may_mix = with("mixed");
+	p->may_early = with("early");
+	p->scene_signals = with("signals");
+	p->scene_forks = with("signals") && with("fork");
+	p->scenes = one_in(d, 2) ? 1u << roll_below(d, NO_SCENE) : (1u << NO_SCENE) - 1;
+	if (!with("scenes"))
+		return;
+	p->weight[SCENE] = (uint16_t)perhaps(d, 1, 2, 3);
+	if (!one_in(d, 3))
+		return;
+	for (int i = 0; i < SCENE; i++)
+		p->weight[i] = (uint16_t)((p->weight[i] + 7) / 8);
+	p->weight[SCENE] = 100;
+	p->threads = p->threads < 4 ? p->threads : 4;
+}
+
 static void make_plan(struct plan *p, uint64_t seed, uint32_t round)
 {
 	static const int loops[] = {0, 20, 20, 100, 500, 3000};
@@ -269,6 +289,7 @@ static void make_plan(struct plan *p, uint64_t seed, uint32_t round)
 	p->crowds = one_in(&d, 2);
 	p->mixed = with("mixed") && one_in(&d, 5);
 	p->one_cpu = with("moves") && one_in(&d, 8);
+	plan_scenes(p, &d);
 }
 
 /* ---- gremlins: what happens to threads from outside ---- */
@@ -316,7 +337,8 @@ static void *gremlin_main(void *arg)
 			continue;
 		if (one_in(&d, p->signals))
 			syscall(SYS_tgkill, t->pid, tid, SIGUSR1);
-		if (one_in(&d, p->forks * 4))
+		/* Not while progress is looked at: what children do would be taken for some. */
+		if (one_in(&d, p->forks * 4) && !atomic_load(&common->hush) && !atomic_load(&common->stop))
 			syscall(SYS_tgkill, t->pid, tid, SIGUSR2);
 		if (one_in(&d, p->cancels))
 			cancel_one(roll_below(&d, p->threads));
@@ -754,8 +776,9 @@ static void usage(FILE *to)
 		"  --replay        play that round, or those of this seed, again and again\n"
 		"  --patience S    nothing may stand still for longer (5)\n"
 		"  --without LIST  leave out: fork, signals, cancel, stops, moves, processes, offspring, boxes, "
-		"cells,\n"
+		"cells, scenes,\n"
 		"                  glibc (objects that are glibc's in any case)\n"
+		"                  early (fork handlers whose threads wait while the library's runs)\n"
 		"  --quiet         no line of figures at the end\n"
 		"Exit status: 0 nothing failed, 1 something did, 2 usage.\n",
 		THREADS_MAX);

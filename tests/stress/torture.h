@@ -17,6 +17,7 @@
 
 #include <pthread.h>
 #include <semaphore.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -25,7 +26,8 @@
 
 enum {
 	THREADS_MAX = 64, /* of a plan */
-	SLOTS = 2 * THREADS_MAX + 4,
+	EXTRA = 2 * THREADS_MAX + 4, /* the first one's slot */
+	SLOTS = EXTRA + 48,
 	LOCKS_MAX = 16,
 	BOXES_MAX = 3,
 	CELLS_MAX = 3,
@@ -139,6 +141,7 @@ enum act {
 	POST, /* take what signal handlers have posted */
 	PAUSE,
 	ERRORS, /* what must be refused */
+	SCENE,	/* see scenes.c */
 	ACTS,
 	/* only in diaries */
 	LOCK = ACTS,
@@ -152,6 +155,9 @@ enum act {
 	CLOSE,
 	NOTES
 };
+
+/* What scenes there are. */
+enum scene_kind { QUEUE, TOKENS, LEAVERS, LAST, READERS, NO_SCENE };
 
 struct plan {
 	uint64_t seed;
@@ -172,6 +178,8 @@ struct plan {
 	bool crowds; /* many wait in boxes */
 	bool one_cpu;
 	bool mixed; /* glibc's own functions on the same mutexes, too */
+	uint32_t scenes; /* bits: which */
+	bool scene_signals, scene_forks, may_cancel, may_mix, may_early;
 };
 
 /* ---- threads ---- */
@@ -201,6 +209,12 @@ struct thread {
 	int uses;	  /* an offspring: how many acts it has */
 	bool dies;	  /* ... and whether it leaves a robust mutex behind */
 	uint32_t held;	  /* locks, by number */
+	struct scene *scene; /* an extra's */
+	char *stage;	     /* and of its director: where its objects are */
+	bool mixed;	     /* uses glibc's functions, too */
+	uint32_t stumble;    /* in the next call, at that instruction, */
+	atomic_bool *held_up; /* and at so many instructions, but no longer than until then; or null */
+	uint32_t linger;
 	uint64_t taken[OBJECTS];
 	uint32_t events;
 	struct event event[EVENTS];
@@ -264,6 +278,20 @@ void cell_make(struct cell *c, struct dice *d);
 void hold(struct dice *d);
 
 void cancel(struct thread *t);
+void thread_start(struct thread *t);
+int box_wait_inside(struct box *b, int number, long timeout_us);
+
+/* scenes.c */
+void scene_act(void);
+bool scene_goes_on_in_child(void);
+void scene_in_child(void);
+void scene_child_ends(void) __attribute__((noreturn));
+void scene_signals(int how);
+void scene_signals_keep(sigset_t *old);
+void scene_signals_restore(const sigset_t *old);
+void scenes_setup(void);
+void stumble_begin(void);
+void stumble_end(void);
 
 /* torture.c */
 void fail(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
