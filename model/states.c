@@ -14,7 +14,7 @@ static void status(uint64_t from, uint64_t to)
 		[PK_WAITING] = "WAITING",     [PK_SPINNING] = "SPINNING", [PK_PARKED] = "PARKED",
 		[PK_BLOCKED] = "BLOCKED",     [PK_CLAIMED] = "CLAIMED",	  [PK_HEAD] = "HEAD",
 		[PK_ABANDONED] = "ABANDONED", [PK_ORPHAN] = "ORPHAN",	  [PK_SIGNALLED] = "SIGNALLED",
-		[PK_LEAVING] = "LEAVING"};
+		[PK_LEAVING] = "LEAVING",     [PK_DEAD] = "DEAD"};
 	bool anew = pk_uses((uint32_t)from) != pk_uses((uint32_t)to);
 
 	if (anew || pk_state((uint32_t)from) != pk_state((uint32_t)to))

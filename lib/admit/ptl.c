@@ -51,8 +51,9 @@ static void sleep_on_slot(struct pk_queue *q, struct pk_waiter *w)
 static void spin_on_slot(struct pk_queue *q, struct pk_waiter *w)
 {
 	struct slot *s = slot_of(q, w->batch);
-	unsigned budget = pk_ticket_is_up(q, w) ? 0 : pk_spin_begin(w);
+	/* First this, or a number that is shown in between costs the budget. */
 	uint32_t changes = pk_load_acquire(&s->changes);
+	unsigned budget = pk_ticket_is_up(q, w) ? 0 : pk_spin_begin(w);
 
 	while (!pk_spent(&budget)) {
 		uint32_t seen = pk_load_acquire(&s->changes);

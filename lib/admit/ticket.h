@@ -12,17 +12,24 @@
  *	SLEEPERS	1			who is about to sleep on `aux` (tkt)
  *	DEAD		1			who gives up: its number will be shown to nobody
  *
- * State of a waiter (`status`): WAITING -> HEAD, ABANDONED by its thread, any -> ORPHAN in
- * the child of a fork. `batch` is its number, `shuffler` is GRAVE while that is a dead one:
- *	0 -> GRAVE	by its thread
- *	GRAVE -> 0	by who shows the number and finds it, or by its thread if it is shown
- * and who does the latter shows the next number. To find it all records and
- * contexts (levels.h) are looked through; so it is for signal handlers that wait and threads that end, and timed waits
- *do not draw a number (not abortable). Nor does who comes when all are taken.
+ * State of a waiter (`status`); `batch` is its number
+ *	from		to		by
+ *	last use	WAITING		its thread, which draws a number
+ *	WAITING		HEAD		its thread: its number is shown
+ *	WAITING		ABANDONED	its thread, for a handler that has to wait, or its end
+ *	HEAD		ABANDONED	its thread, when it leaves
+ *	ABANDONED	DEAD		its thread: nobody comes for its number
+ *	DEAD		ABANDONED	who shows that number, or its thread if it is shown
+ *	any		ORPHAN		the child of a fork
+ * Who takes a number from DEAD shows the next one. To find it all records and contexts (levels.h) are
+ * looked through; so it is for signal handlers that wait and threads that end, and timed waits do not
+ * draw a number (not abortable). Nor does who comes when all are taken.
  *
  * Ledger
  *  O1	aux: see aux.h; is_up(), and die() where it finds its number shown, acquire what who
  *	shows it has released; and who shows a number what die() has counted, with DEAD.
+ *  O2	status: release of DEAD, acquire in bury_at(): the node's queue and number. The node may be in use
+ *	anew by then; who exchanges the status, which counts the uses, knows that it was not.
  * Fairness: first come, first served among those who queue.
  * Cost: as list.h: nothing for a lock, its record for a waiting thread. */
 #ifndef PK_TICKET_H
@@ -41,7 +48,6 @@ enum {
 	PK_TICKET_SLEEPERS = 1,
 	PK_TICKET_DEAD = 2,
 	PK_TICKET_FLAGS = PK_TICKET_SLEEPERS | PK_TICKET_DEAD,
-	PK_TICKET_GRAVE = 2, /* `shuffler`: no other policy's value */
 	PK_TICKET_SHOWN = 2, /* where the number begins */
 	PK_TICKET_NEXT = PK_TICKET_SHOWN + PK_TICKET_BITS,
 	PK_TICKET_LOOK_US = 100000, /* after so long a sleeper looks again */
@@ -75,8 +81,7 @@ PK_INLINE bool pk_ticket_draw(struct pk_queue *q, struct pk_waiter *w, enum pk_a
 
 	pk_waiter_begin(w, PK_WAITING);
 	w->slept = false;
-	pk_store_relaxed(&w->shuffler, 0);
-	w->queue = q;
+	pk_store_relaxed(&w->queue, q);
 	do {
 		uint32_t shown = 0, flags = 0;
 
@@ -92,7 +97,7 @@ PK_INLINE bool pk_ticket_draw(struct pk_queue *q, struct pk_waiter *w, enum pk_a
 		}
 		want = pk_ticket_state(q, kind, next + 1, shown, flags);
 	} while (!pk_cas_acq_rel(&q->aux, &aux, want)); /* O1: who comes */
-	w->batch = next;
+	pk_store_relaxed(&w->batch, next);
 	return true;
 }
 
@@ -116,11 +121,10 @@ extern uint32_t pk_tickets_dead;
 /* Whether w has that number, dead, and it is ours to pass. */
 PK_INLINE bool pk_ticket_bury_at(struct pk_waiter *w, const struct pk_queue *q, uint32_t number)
 {
-	uint8_t dead = PK_TICKET_GRAVE;
+	uint32_t dead = pk_load_acquire(&w->status); /* O2 */
 
-	/* acquire: the rest was written before it */
-	if (pk_load_acquire(&w->shuffler) != dead || w->queue != q || w->batch != number ||
-	    !pk_cas_byte_acq_rel(&w->shuffler, &dead, 0))
+	if (pk_state(dead) != PK_DEAD || pk_load_relaxed(&w->queue) != q || pk_load_relaxed(&w->batch) != number ||
+	    !pk_cas_relaxed(&w->status, &dead, pk_in_state(dead, PK_ABANDONED)))
 		return false;
 	pk_sub_relaxed(&pk_tickets_dead, 1);
 	pk_waiter_free(w);
@@ -208,15 +212,15 @@ PK_INLINE bool pk_ticket_pass(struct pk_queue *q, struct pk_waiter *w, enum pk_a
 PK_INLINE bool pk_ticket_die(struct pk_queue *q, struct pk_waiter *w, enum pk_aux_kind kind)
 {
 	uint64_t aux = pk_load_acquire(&q->aux); /* O1: what comes with the number, if it is shown */
-	uint8_t dead = PK_TICKET_GRAVE;
+	uint32_t dead = pk_in_state(pk_load_relaxed(&w->status), PK_DEAD);
 
 	pk_add_relaxed(&pk_tickets_dead, 1);
-	pk_store_release(&w->shuffler, PK_TICKET_GRAVE);
+	pk_store_release(&w->status, dead); /* O2 */
 	do {
 		if (!pk_aux_is(q, aux, kind))
 			return true; /* it has been shown and passed, and the queue is empty */
 		if (pk_ticket_shown(aux) == w->batch) {
-			if (!pk_cas_byte_acq_rel(&w->shuffler, &dead, 0))
+			if (!pk_cas_relaxed(&w->status, &dead, pk_in_state(dead, PK_ABANDONED)))
 				return true;
 			pk_sub_relaxed(&pk_tickets_dead, 1);
 			return false;

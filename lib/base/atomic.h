@@ -53,26 +53,4 @@
 #define pk_cas_seq_cst(p, seen, want)                                                                                  \
 	__atomic_compare_exchange_n((p), (seen), (want), 0, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED)
 
-/* pk_cas_acq_rel() of a byte. Where that is a call of a library it is done on the
- * 4 bytes around it, whatever becomes of the others meanwhile. */
-#ifdef PK_ARCH_NO_BYTE_CAS
-PK_INLINE bool pk_cas_byte_acq_rel(uint8_t *p, uint8_t *seen, uint8_t want)
-{
-	typedef uint32_t __attribute__((may_alias)) word_t;
-	word_t *word = (word_t *)((uintptr_t)p & ~(uintptr_t)3);
-	unsigned shift = 8 * ((uintptr_t)p & 3); /* lowest byte first */
-	uint32_t old = pk_load_acquire(word);
-
-	do {
-		if ((uint8_t)(old >> shift) != *seen) {
-			*seen = (uint8_t)(old >> shift);
-			return false;
-		}
-	} while (!pk_cas_acq_rel(word, &old, (old & ~((uint32_t)0xff << shift)) | (uint32_t)want << shift));
-	return true;
-}
-#else
-#define pk_cas_byte_acq_rel(p, seen, want) pk_cas_acq_rel((p), (seen), (want))
-#endif
-
 #endif

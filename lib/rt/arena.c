@@ -236,8 +236,9 @@ void pk_arena_fork_child(uint32_t kept)
 	known = pk_arena_known();
 	for (uint32_t i = 0; i < known; i++) {
 		keep_reads(&record_at(i)->reads);
-		for (unsigned k = 0; k < PK_RECORD_NODES; k++)
-			record_at(i)->node[k].shuffler = 0; /* a ghost has no role (admit/ticket.h looks for one) */
+		/* admit/ticket.h looks among all nodes for one that has a number. */
+		for (struct pk_waiter *w = record_at(i)->node; w < record_at(i)->node + PK_RECORD_NODES; w++)
+			w->status = pk_in_state(w->status, PK_ORPHAN);
 	}
 	used = first = kept;
 	free_list = 0;

@@ -57,6 +57,7 @@ enum pk_state {
 	/* There is none: */
 	PK_HEAD,      /* is the head of the queue */
 	PK_ABANDONED, /* gave up; linked until somebody passes the node */
+	PK_DEAD,      /* gave up; it has a number that somebody else passes on (admit/ticket.h) */
 	PK_ORPHAN,    /* its queue is another process's: fork happened */
 	PK_SIGNALLED, /* has been signalled, and may go for the mutex */
 	PK_LEAVING,   /* waits no longer; in its condition variable's list until it unlinks itself */

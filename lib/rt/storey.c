@@ -226,7 +226,6 @@ static void free_contexts(struct pk_waiter *w)
 			continue; /* never used: its page is not to be touched */
 		w->status = pk_in_state(w->status, PK_ORPHAN);
 		w->spins = false;
-		w->shuffler = 0;
 		w->busy = 0;
 		if (w->record != pk_self.record)
 			w->record = NULL;

@@ -10,7 +10,6 @@
  * PK_ARCH_NODE_2_3_2        the version of what got another one in glibc 2.3.2;
  *                           NULL where glibc is younger and there is but one
  * PK_ARCH_MUTEX_SIZE        of pthread_mutex_t, unless it is 40
- * PK_ARCH_NO_BYTE_CAS       where the compiler would call a library (base/atomic.h)
  * PK_ARCH_ASIDE             defined where the library stands aside
  *                           (pthread/aside.c); there is none of the above but
  *                           the system call

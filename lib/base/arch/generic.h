@@ -2,10 +2,6 @@
 /* SPDX-FileCopyrightText: 2026 The parkade authors */
 /* The other architectures that arch.h lists, in terms of the compiler and libc. */
 
-#if defined(__riscv) && defined(__GNUC__) && !defined(__clang__) && __GNUC__ < 13
-#define PK_ARCH_NO_BYTE_CAS 1
-#endif
-
 #ifdef __s390x__
 #define PK_ARCH_NODE_2_3_2 "GLIBC_2.3.2"
 #endif
