@@ -31,6 +31,7 @@ extern struct pk_record *mc_record[MC_THREADS];
 
 /* states.c: tell which states these have gone through. */
 struct pk_rwlock;
+void mc_watch_node(struct pk_waiter *node);
 void mc_watch_record(struct pk_record *r);
 void mc_watch_word(const int *word);
 void mc_watch_rwlock(const struct pk_rwlock *rw);

@@ -192,6 +192,7 @@ static void interrupted_setup(void)
 		struct pk_waiter *w = pk_waiter_take(r);
 
 		mc_name(w, sizeof(*w), "node of thread %u", t);
+		mc_watch_node(w);
 		if (t == 0) {
 			pk_admit->leave(&queue, node[0], NULL);
 			if (pk_admit->enter(&queue, ready(0, w), NULL) != PK_IS_HEAD)

@@ -84,12 +84,16 @@ static void key(uint64_t from, uint64_t to)
 		mc_arc("key", n == 1 ? "(object, 1)" : "(object, n)", "0");
 }
 
+void mc_watch_node(struct pk_waiter *w)
+{
+	mc_watch(&w->status, status);
+	mc_watch(&w->next, next);
+}
+
 void mc_watch_record(struct pk_record *r)
 {
-	for (unsigned n = 0; n < PK_RECORD_NODES; n++) {
-		mc_watch(&r->node[n].status, status);
-		mc_watch(&r->node[n].next, next);
-	}
+	for (unsigned n = 0; n < PK_RECORD_NODES; n++)
+		mc_watch_node(&r->node[n]);
 	for (unsigned n = 0; n < PK_RECORD_READS; n++)
 		mc_watch(&r->reads.lock[n], entry);
 }
