@@ -7,11 +7,11 @@
  *	null -> sleeper		by the successor, which is about to sleep on its own status: its
  *				node, marked. By another one that has come to wait here, if the
  *				first has given up
- *	null, sleeper, FLED -> LEFT	by its thread, when it leaves: the successor is the head,
+ *	null, sleeper, FLED, END -> LEFT	by its thread, when it leaves: the successor is the head,
  *				and frees the node
- *	null, sleeper -> node	by its thread, which gives up: the successor waits for that one,
+ *	null, sleeper, END -> node	by its thread, which gives up: the successor waits for that one,
  *				the predecessor, and frees the node
- *	null -> END		by a successor of another policy (tail.h): the node's thread
+ *	null, FLED -> END	by a successor of another policy (tail.h): the node's thread
  *				frees it
  *	null, sleeper -> FLED	by the successor, which is about to give up
  *	FLED -> null, sleeper	by one that has come in its place
