@@ -11,6 +11,7 @@
 #include <getopt.h>
 #include <limits.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -18,6 +19,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "probe.h"
 
@@ -25,7 +27,7 @@ enum { LINE = 128 }; /* bytes, two cache lines: they are fetched in pairs */
 
 static double duration = 1;
 static int threads = 4, held = 50, outside, asleep;
-static bool json, kernel;
+static bool json, kernel, pinned;
 
 static pthread_mutex_t mutex __attribute__((aligned(LINE))) = PTHREAD_MUTEX_INITIALIZER;
 static struct handover probe __attribute__((aligned(LINE)));
@@ -65,11 +67,24 @@ static void nap(double seconds)
 		;
 }
 
+/* Stay on one CPU: threads that sleep are woken near their wakers, and after a while they are all there. */
+static void pin(int number)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET((size_t)(number % (int)sysconf(_SC_NPROCESSORS_ONLN)), &set);
+	if (sched_setaffinity(0, sizeof(set), &set))
+		fail("sched_setaffinity: %m");
+}
+
 static void *loop(void *arg)
 {
 	struct worker *w = arg;
 	uint64_t n = 0;
 
+	if (pinned)
+		pin(w->number);
 	pthread_barrier_wait(&ready);
 	for (; !atomic_load_explicit(&stop, memory_order_relaxed); n++) {
 		uint64_t called = handover_now();
@@ -164,6 +179,7 @@ static const char help[] =
 	"  -o, --outside=ROUNDS   of an empty loop, between two acquisitions (0)\n"
 	"  -a, --asleep=US        microseconds of sleep, with the mutex held (0)\n"
 	"  -k, --kernel           the kernel's nodes, whatever parkade's are\n"
+	"  -p, --pinned           thread N stays on CPU N, modulo the number of CPUs\n"
 	"  -j, --json             print an object instead\n"
 	"  -h, --help             print this\n";
 
@@ -174,6 +190,7 @@ static const struct option options[] = {
 	{"outside", required_argument, NULL, 'o'},
 	{"asleep", required_argument, NULL, 'a'},
 	{"json", no_argument, NULL, 'j'},
+	{"pinned", no_argument, NULL, 'p'},
 	{"kernel", no_argument, NULL, 'k'},
 	{"help", no_argument, NULL, 'h'},
 	{0},
@@ -206,7 +223,7 @@ int main(int argc, char **argv)
 	int option;
 	uint64_t done;
 
-	while ((option = getopt_long(argc, argv, "n:s:H:o:a:kjh", options, NULL)) != -1)
+	while ((option = getopt_long(argc, argv, "n:s:H:o:a:kpjh", options, NULL)) != -1)
 		switch (option) {
 		case 'n':
 			threads = number(option, 1, 30000);
@@ -225,6 +242,9 @@ int main(int argc, char **argv)
 			break;
 		case 'k':
 			kernel = true;
+			break;
+		case 'p':
+			pinned = true;
 			break;
 		case 'j':
 			json = true;
