@@ -11,7 +11,7 @@
  *				and frees the node
  *	null, sleeper, END -> node	by its thread, which gives up: the successor waits for that one,
  *				the predecessor, and frees the node
- *	null, FLED -> END	by a successor of another policy (tail.h): the node's thread
+ *	null, sleeper, FLED -> END	by a successor of another policy (tail.h): the node's thread
  *				frees it
  *	null, sleeper -> FLED	by the successor, which is about to give up
  *	FLED -> null, sleeper	by one that has come in its place
