@@ -49,7 +49,8 @@ static void give_up(struct pk_waiter *w)
 	/* acquire: a spliced node's queue is told with its headship */
 	if (pk_waiter_abandon(w) || pk_state(pk_load_acquire(&w->status)) != PK_HEAD)
 		return;
-	q = ops && ops->root ? ops->root(w) : w->queue;
+	/* null: it has found no bay, and its status is that of an earlier use */
+	q = w->queue && ops && ops->root ? ops->root(w) : w->queue;
 	if (q)
 		leave((struct pk_gate *)((char *)q - offsetof(struct pk_gate, queue)), pk_policy_ops(w->policy), w,
 		      NULL);
