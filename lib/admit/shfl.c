@@ -73,6 +73,14 @@ static bool is_over(const struct pk_queue *q)
 	return (uint16_t)(now_ms() - pk_aux_hint(q, PK_HINT_SINCE)) > GROUP_MS;
 }
 
+/* Who comes after prev on the walk, or null; behind the last one somebody may be joining (D5). */
+static struct pk_waiter *step(const struct pk_waiter *prev)
+{
+	struct pk_waiter *cur = pk_list_next(prev);
+
+	return cur && pk_list_next(cur) ? cur : NULL;
+}
+
 /* The shuffler s walks the queue. `word`: the lock's, if s is the head. */
 static void shuffle(struct pk_queue *q, struct pk_waiter *s, const int *word)
 {
@@ -81,6 +89,8 @@ static void shuffle(struct pk_queue *q, struct pk_waiter *s, const int *word)
 	struct pk_waiter *cur;
 	uint32_t batch = s->batch ? s->batch : 1;
 
+	if (!step(prev))
+		return; /* before a look at the queue, whose line is the lock's */
 	if (!s->batch)
 		pk_aux_set_hint(q, PK_HINT_SINCE, now_ms());
 	s->batch = batch;
@@ -88,11 +98,9 @@ static void shuffle(struct pk_queue *q, struct pk_waiter *s, const int *word)
 	pk_store_relaxed(&s->shuffler, 0);
 	if (batch >= pk_knob(batch) || is_over(q))
 		return;
-	while ((cur = pk_list_next(prev))) {
+	while ((cur = step(prev))) {
 		struct pk_waiter *next = pk_list_next(cur);
 
-		if (!next)
-			break; /* D5: somebody may be joining behind it */
 		if (pk_list_gone(cur)) {
 			pk_store_release(&prev->next, next); /* O2 */
 			pk_waiter_free(cur);
