@@ -20,7 +20,7 @@ static unsigned per_us; /* rounds in a microsecond; 0: not measured yet */
 static PK_COLD unsigned measure(void)
 {
 	uint64_t least = UINT64_MAX;
-	unsigned rounds;
+	unsigned rounds, seen = 0;
 
 	for (int i = 0; i < PARTS; i++) {
 		uint64_t began = pk_clock_ns(), took;
@@ -34,8 +34,8 @@ static PK_COLD unsigned measure(void)
 		return 0; /* it was held up: once more, some other time */
 	rounds = (unsigned)(MEASURED / PARTS * UINT64_C(1000) / least) + 1;
 	rounds = rounds < ROUNDS_MAX ? rounds : ROUNDS_MAX;
-	pk_store_relaxed(&per_us, rounds);
-	return rounds;
+	/* Whoever has taken the longest has been disturbed by the others. */
+	return pk_cas_relaxed(&per_us, &seen, rounds) ? rounds : seen;
 }
 
 /* How many rounds a microsecond has; 0: it is not known. Who has asked for fewer rounds than
