@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/atomic.h"
+#include "rt/clock.h"
 #include "rt/config.h"
 #include "rt/rounds.h"
 #include "rt/topology.h"
@@ -13,7 +14,7 @@
 enum {
 	PLACES_MAX = 16, /* spinners of a socket */
 	PATIENT_US = 30, /* a few times what a sleep and a wake-up take */
-	SHARES = 32,	 /* one is gained for each that is served, SHARES are lost for each that is not */
+	SHARES = 32,	 /* one is gained for each that is served, SHARES are lost for one that is not */
 };
 
 /* One line a socket: only threads of that socket write it. */
@@ -21,6 +22,7 @@ static struct {
 	int spinning;
 	int limit;
 	int shares; /* of places that are worth it, in units of 1/SHARES: no more than the limit */
+	unsigned lost_us; /* when the last place was lost, modulo 2^32 */
 } PK_ALIGNED(PK_CACHE_LINE) sockets[PK_SOCKETS_MAX];
 
 static bool front;
@@ -136,10 +138,21 @@ void pk_spin_end(struct pk_waiter *w)
 		pk_add_relaxed(&sockets[w->socket].shares, 1);
 }
 
+/* Those who spin in vain at the same time have one reason, as a head that slept: they cost one place together, or one such
+ * moment would cost all of them. */
+static bool counts(unsigned socket)
+{
+	unsigned now = (unsigned)pk_clock_us();
+
+	if (now - pk_load_relaxed(&sockets[socket].lost_us) < PATIENT_US)
+		return false;
+	pk_store_relaxed(&sockets[socket].lost_us, now);
+	return true;
+}
+
 void pk_spin_missed(struct pk_waiter *w)
 {
 	/* One place remains: with none, nobody would find out that it has become worth it. */
-	if (stop(w) && pk_load_relaxed(&sockets[w->socket].shares) >= 2 * SHARES &&
-	    pk_sub_relaxed(&sockets[w->socket].shares, SHARES) < 2 * SHARES)
-		pk_add_relaxed(&sockets[w->socket].shares, SHARES); /* others have been faster */
+	if (stop(w) && pk_load_relaxed(&sockets[w->socket].shares) >= 2 * SHARES && counts(w->socket))
+		pk_sub_relaxed(&sockets[w->socket].shares, SHARES);
 }

@@ -8,7 +8,7 @@
  * (sim/FINDINGS.md); where nobody sleeps outside of the queue (PARKADE_PARKING) all
  * but two, one for the holder and one for the head. So on an over-subscribed machine,
  * and on one of two CPUs, waiters park at once. There are fewer places while those
- * who spin wait in vain.
+ * who spin wait in vain: those who do so at the same time cost one place together.
  *
  * Where there are CPUs to spare a budget is a time, which is worth more than a sleep and
  * a wake-up cost: a round takes 4 to 60 ns (rt/rounds.h), and a queue of 16 is longer than
