@@ -28,8 +28,9 @@
  * Ledger
  *  O1	aux: see aux.h; is_up(), and die() where it finds its number shown, acquire what who
  *	shows it has released; and who shows a number what die() has counted, with DEAD.
- *  O2	status: release of DEAD, acquire in bury_at(): the node's queue and number. The node may be in use
- *	anew by then; who exchanges the status, which counts the uses, knows that it was not.
+ *  O2	status: release in pk_waiter_abandon(), which the exchange to DEAD passes on, acquire in bury_at(): the
+ *	node's queue and number. The node may be in use anew by then; who exchanges the status, which counts the
+ *	uses, knows that it was not.
  * Fairness: first come, first served among those who queue.
  * Cost: as list.h: nothing for a lock, its record for a waiting thread. */
 #ifndef PK_TICKET_H
@@ -212,10 +213,13 @@ PK_INLINE bool pk_ticket_pass(struct pk_queue *q, struct pk_waiter *w, enum pk_a
 PK_INLINE bool pk_ticket_die(struct pk_queue *q, struct pk_waiter *w, enum pk_aux_kind kind)
 {
 	uint64_t aux = pk_load_acquire(&q->aux); /* O1: what comes with the number, if it is shown */
-	uint32_t dead = pk_in_state(pk_load_relaxed(&w->status), PK_DEAD);
+	uint32_t seen = pk_load_relaxed(&w->status), dead = pk_in_state(seen, PK_DEAD);
 
 	pk_add_relaxed(&pk_tickets_dead, 1);
-	pk_store_release(&w->status, dead); /* O2 */
+	if (pk_state(seen) == PK_ORPHAN || !pk_cas_relaxed(&w->status, &seen, dead)) { /* O2 */
+		pk_sub_relaxed(&pk_tickets_dead, 1);
+		return true; /* a handler has forked, and this is the child */
+	}
 	do {
 		if (!pk_aux_is(q, aux, kind))
 			return true; /* it has been shown and passed, and the queue is empty */
