@@ -186,6 +186,7 @@ PK_NOINLINE int pk_turn_wait(const struct pk_site *at, const struct pk_deadline 
 		return pk_word_wait(at, NULL, NULL, false, deadline);
 	if (pk_unlikely(pk_self.waits != NULL))
 		return wait_in_handler(at, pk_self.waits, deadline);
+	pk_word_come(at);
 	socket = pk_socket_here(r->index);
 	if (pk_lot_open && !deadline) {
 		wait_in_lot(at, ops, r, socket);

@@ -45,9 +45,13 @@ enum {
 	/* A head looks away for so long at most between two looks; with others behind it, for so long; */
 	GAP_NS = 500,
 	GAP_BUSY_NS = 250,
-	/* and, alone, for so long before the first, if it has had the word in this way so short a time ago. */
+	/* and before the first, if it has had the word in this way so short a time ago, for so long; with others behind it,
+	 * for so long. */
 	AWAY_NS = 40000,
+	AWAY_BUSY_NS = 20000,
 	BACK_NS = 1500,
+	/* It knows when it has got the word if it has looked away for so many rounds before. */
+	CLOCK_GAP = 4,
 	/* One in so many heads spins for the word of a slow lock all the same. */
 	PROBE = 16,
 };
@@ -59,6 +63,8 @@ struct turn {
 	int take;	     /* what the word is set to when it is taken */
 	uint64_t since;	     /* when the head first looked at the clock, or 0 */
 	unsigned budget;     /* for how many rounds it has been spinning */
+	uint64_t began;	     /* when the head read the clock in its last spin, or 0, */
+	unsigned rounds;     /* and how many rounds later it has got the word */
 };
 
 /* Overtaken for too long? A head that sleeps is woken by an unlock, so whenever it gets here again it has been
@@ -81,13 +87,31 @@ static bool is_alone(const struct turn *t)
 }
 
 /* Two threads that come back at once to a short critical section would hand it to and fro, each time with its lines,
- * where one of them could run it a hundred times. Who comes back for the word that it has just had by spinning leaves it
- * to the other one for a while. (If that does not want it so often, nobody comes back so soon.) */
-static void look_away(const struct pk_site *at)
+ * where one of them could run it a hundred times; so would those of a queue. Who comes back for the word that it has just
+ * had by spinning leaves it to others for a while. (If these do not want it so often, nobody comes back so soon.) */
+static void look_away(unsigned ns)
 {
-	if (pk_self.won == at->word && pk_clock_ns() - pk_self.won_ns < BACK_NS)
-		for (unsigned n = pk_rounds_in(AWAY_NS); !pk_spent(&n);)
-			;
+	for (unsigned n = pk_rounds_in(ns); !pk_spent(&n);)
+		;
+}
+
+/* A head that is alone has not queued: it is seen when it gets here. */
+static bool is_back(const struct pk_site *at)
+{
+	return pk_self.alone.word == at->word && pk_clock_ns() - pk_self.alone.ns < BACK_NS;
+}
+
+/* In a queue time goes by, so it is seen before. The time when the word was got is reckoned from when the thread was
+ * waiting for it: to read the clock in the critical section makes that long (lbench 0.85). */
+void pk_word_come(const struct pk_site *at)
+{
+	unsigned per_us;
+
+	pk_self.back = false;
+	if (pk_self.won.word != at->word || !(per_us = pk_rounds_in(1000)))
+		return;
+	/* A rest below 0 is a large number. */
+	pk_self.back = pk_clock_ns() - pk_self.won.ns - pk_self.won.rounds * UINT64_C(1000) / per_us < BACK_NS;
 }
 
 /* Spin for so many rounds; true when the word has been taken.
@@ -99,12 +123,16 @@ static bool spin(struct turn *t, unsigned budget)
 	unsigned widest = budget && t->w ? pk_rounds_in(is_alone(t) ? GAP_NS : GAP_BUSY_NS) : 0, gap = 1;
 	unsigned tend = budget / TEND_ROUNDS * TEND_ROUNDS; /* due when the budget has come down to that */
 	unsigned looked = budget;			    /* its value when the clock was last looked at */
+	unsigned left = budget;				    /* and at t->began */
 
+	t->began = 0;
 	do {
 		int seen = pk_load_relaxed(t->at->word);
 
-		if (!seen && pk_cas_acquire(t->at->word, &seen, t->take)) /* O6 */
+		if (!seen && pk_cas_acquire(t->at->word, &seen, t->take)) { /* O6 */
+			t->rounds = left - budget;
 			return true;
+		}
 		if (t->w && budget <= tend) {
 			unsigned spent = t->ops->tend ? t->ops->tend(&t->at->gate->queue, t->w, t->at->word) : 0;
 
@@ -116,6 +144,10 @@ static bool spin(struct turn *t, unsigned budget)
 			tend = budget - (budget < TEND_ROUNDS ? budget : TEND_ROUNDS);
 		}
 		if (widest) {
+			if (!t->began && gap >= CLOCK_GAP) {
+				t->began = pk_clock_ns();
+				left = budget;
+			}
 			for (unsigned n = gap; n && budget > 1; n--)
 				pk_spent(&budget);
 			gap = gap < widest / 2 ? 2 * gap : widest;
@@ -152,12 +184,13 @@ static unsigned head_budget(const struct turn *t)
 int pk_word_wait(const struct pk_site *at, const struct pk_admit_ops *ops, struct pk_waiter *w, bool slept,
 		 const struct pk_deadline *deadline)
 {
-	struct turn t = {at, ops, w, slept ? 2 : 1, 0, 0};
+	struct turn t = {at, ops, w, slept ? 2 : 1, 0, 0, 0, 0};
 	bool alone = w && !slept && is_alone(&t);
 	int late;
 
-	if (alone)
-		look_away(at);
+	if (alone ? is_back(at) : w && !slept && pk_self.back)
+		look_away(alone ? AWAY_NS : AWAY_BUSY_NS);
+	pk_self.back = false;
 	/* Without a place in a queue nothing bounds how many spin: as in glibc, none. */
 	while (!spin(&t, t.budget = t.w ? head_budget(&t) : 0)) {
 		int seen = pk_load_relaxed(at->word);
@@ -180,18 +213,23 @@ int pk_word_wait(const struct pk_site *at, const struct pk_admit_ops *ops, struc
 		if (w && !pk_waiter_is_head(w))
 			t.w = w = NULL; /* a signal handler gave the place up */
 	}
-	if (w && t.take == 1 && t.budget)
+	if (!w)
+		return 0;
+	if (t.take == 1 && t.budget)
 		mark(at, false);
-	if (w && alone) {
-		pk_self.won = at->word;
-		pk_self.won_ns = pk_clock_ns();
+	pk_self.won.word = t.take == 1 && at->marks && t.began ? at->word : NULL;
+	pk_self.won.ns = t.began;
+	pk_self.won.rounds = t.rounds;
+	if (alone) {
+		pk_self.alone.word = at->word;
+		pk_self.alone.ns = pk_clock_ns();
 	}
 	return 0;
 }
 
 bool pk_word_steal(const struct pk_site *at)
 {
-	struct turn t = {at, NULL, NULL, 1, 0, 0};
+	struct turn t = {at, NULL, NULL, 1, 0, 0, 0, 0};
 	bool taken;
 
 	if (pk_load_relaxed(&at->gate->flags) & (PK_FLAG_QUEUE | PK_FLAG_SPINNER) ||

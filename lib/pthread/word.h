@@ -19,6 +19,9 @@ struct pk_site {
 	bool marks;
 };
 
+/* The caller has come to wait for the word, and will queue first: to be told before it does. */
+void pk_word_come(const struct pk_site *at);
+
 /* Wait until the word is ours. `w` is the head of the queue of policy
  * `ops`, or null. `slept`: the thread has slept already, and may have been moved
  * to the word meanwhile. Returns 0, or ETIMEDOUT: then the word is as if we had

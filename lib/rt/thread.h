@@ -24,8 +24,18 @@ struct pk_thread {
 	/* How many read locks the thread holds: a guide, as others may unlock them. */
 	unsigned reads;
 	unsigned apart; /* those of them that its record names (pthread/readers.h) */
-	const int *won; /* the word that it has got last as a head that was alone, and when */
-	uint64_t won_ns;
+	/* The word that it has got last as a head that was alone, and when (pthread/word.c). */
+	struct {
+		const int *word;
+		uint64_t ns;
+	} alone;
+	/* The one that it has got last as any head, by spinning for a while: so many rounds after that time. */
+	struct {
+		const int *word; /* or null */
+		uint64_t ns;
+		unsigned rounds;
+	} won;
+	bool back; /* and has come back for at once */
 	/* Whom it has put into a mutex's queue, and calls when it has unlocked it (pthread/cond.c). */
 	struct {
 		const struct pk_mutex *to;
