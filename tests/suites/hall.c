@@ -4,10 +4,8 @@
 
 #include "hall.h"
 
-#include <fcntl.h>
 #include <limits.h>
 #include <sched.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -77,23 +75,6 @@ pid_t child_begin(void)
 		_exit(EXIT_FAILURE);
 	}
 	return child;
-}
-
-bool is_asleep(pid_t tid)
-{
-	char path[40], text[400], *end;
-	ssize_t n = -1;
-	int fd;
-
-	snprintf(path, sizeof path, "/proc/%d/stat", tid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd >= 0) {
-		n = read(fd, text, sizeof text - 1);
-		close(fd);
-	}
-	text[n < 0 ? 0 : n] = 0;
-	end = strrchr(text, ')');
-	return end && end[1] && end[2] == 'S';
 }
 
 int wait_by(enum way way, pthread_cond_t *c, pthread_mutex_t *m)

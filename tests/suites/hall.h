@@ -15,8 +15,6 @@
 
 #include <errno.h>
 
-enum { ERRNO_MARK = 4242 };
-
 /* Where threads race, for so long and no longer; a round that has begun is finished. */
 enum { RACE_MS = 50 };
 
@@ -47,9 +45,6 @@ void be_patient(uint64_t since, const char *what, int line);
 
 /* As fork(), with what every child needs. */
 pid_t child_begin(void);
-
-/* Whether that thread, of whatever process, sleeps. */
-bool is_asleep(pid_t tid);
 
 /* The ways to wait; the timed ones here have all the time in the world. */
 enum way { WAIT, TIMEDWAIT, CLOCKWAIT, CLOCKWAIT_REAL, WAYS };

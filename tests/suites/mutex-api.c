@@ -180,8 +180,6 @@ struct errand {
 	pid_t tid;
 };
 
-enum { ERRNO_MARK = 4242 };
-
 static void errand_run(void *arg)
 {
 	struct errand *e = arg;

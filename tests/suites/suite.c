@@ -381,6 +381,23 @@ void servant_dismiss(struct servant *s)
 	free(s);
 }
 
+bool is_asleep(pid_t tid)
+{
+	char path[40], text[400], *end;
+	ssize_t n = -1;
+	int fd;
+
+	snprintf(path, sizeof path, "/proc/%d/stat", tid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd >= 0) {
+		n = read(fd, text, sizeof text - 1);
+		close(fd);
+	}
+	text[n < 0 ? 0 : n] = 0;
+	end = strrchr(text, ')');
+	return end && end[1] && end[2] == 'S';
+}
+
 struct memory memory_now(void)
 {
 	struct memory m = {-1, -1};
@@ -461,7 +478,7 @@ const struct mutex_api *api_bound(void)
 #endif
 
 /* A handle's search never passes through preloaded objects, so it finds glibc's own definition. */
-static void *glibc_symbol(const char *name, const char *version)
+void *glibc_symbol(const char *name, const char *version)
 {
 	static const char *const homes[] = {"libpthread.so.0", "libc.so.6"}; /* the first until 2.33 */
 

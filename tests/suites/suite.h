@@ -59,6 +59,8 @@ void assert_no_complaint(void);
 bool want_rc(int rc, int wanted, const char *what, int line);
 #define WANT(call, rc) want_rc((call), (rc), #call, __LINE__)
 #define MUST(call) WANT(call, 0)
+/* errno before a call that must leave it. */
+enum { ERRNO_MARK = 4242 };
 
 /* Time. */
 uint64_t now_ns(void); /* CLOCK_MONOTONIC */
@@ -90,6 +92,9 @@ void servant_begin(struct servant *s, void (*errand)(void *), void *arg); /* doe
 void servant_end(struct servant *s);					  /* ... this does */
 void servant_dismiss(struct servant *s);
 
+/* Whether that thread, of whatever process, sleeps. */
+bool is_asleep(pid_t tid);
+
 /* This process's memory in KiB: what it has touched of its own, and all it has mapped. */
 struct memory {
 	long touched, mapped;
@@ -101,7 +106,10 @@ void child_reap(pid_t child, const char *who);
 /* Ends a child: status 0, or 1 and its complaint printed.  A child sets an alarm() first: hanging is failing. */
 void child_exit(void) __attribute__((noreturn));
 
-/* The mutex functions: as this program is bound, and glibc's own whatever is preloaded. */
+/* glibc's own function of that name, and version if it is not null, whatever is preloaded; the end if there is none. */
+void *glibc_symbol(const char *name, const char *version);
+
+/* The mutex functions: as this program is bound, and glibc's own. */
 struct mutex_api {
 	const char *name;
 	int (*init)(pthread_mutex_t *, const pthread_mutexattr_t *);

@@ -1,0 +1,484 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* SPDX-FileCopyrightText: 2026 The parkade authors */
+/* Where waiters sleep and how long they spin: parking by socket, heads that spin in vain, how many may spin. */
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "pthread/lot.h"
+#include "rt/clock.h"
+#include "rt/config.h"
+#include "rt/spin.h"
+#include "rt/storey.h"
+#include "rt/topology.h"
+#include "nodes.h"
+
+static struct pk_gate gate;
+
+/* ---- parking by socket ---- */
+
+static enum pk_manner manner[2];
+static bool back[2];
+
+static void *sleep_in_lot(void *number)
+{
+	unsigned socket = (unsigned)(uintptr_t)number;
+	struct timespec until = pk_clock_after(10000000);
+
+	manner[socket] = pk_lot_park(&gate, socket, &until);
+	pk_store_release(&back[socket], true);
+	return NULL;
+}
+
+/* A gate in whose queue somebody is. */
+static void make_busy(void)
+{
+	pk_incarnation_next();
+	pk_topology_read("", "2x3");
+	pk_spin_setup();
+	node[0] = new_node(&pk_mcs);
+	gate.queue.tail = pk_waiter_name(node[0]);
+}
+
+static pthread_t sleeper(unsigned socket)
+{
+	pthread_t thread;
+
+	pk_store_relaxed(&back[socket], false);
+	ck_assert_int_eq(pthread_create(&thread, NULL, sleep_in_lot, (void *)(uintptr_t)socket), 0);
+	while (!pk_bay_next(socket, &gate.queue.aux, NULL) || !(pk_load_relaxed(&gate.flags) & PK_FLAG_LOT))
+		usleep(100);
+	usleep(20000); /* asleep by now */
+	ck_assert(!pk_load_acquire(&back[socket]));
+	return thread;
+}
+
+/* Nobody is called while the queue is busy; then those of the caller's own socket, until they have had their turn, and
+ * in the end the flag is gone. */
+START_TEST(lot_calls)
+{
+	pthread_t thread[2];
+
+	make_busy();
+	pk_config.batch = 2; /* two are called at once where there is room for one spinner beside the head */
+	thread[0] = sleeper(0);
+	thread[1] = sleeper(1);
+	pk_lot_check(&gate, 0);
+	usleep(20000);
+	ck_assert(!pk_load_acquire(&back[0]) && !pk_load_acquire(&back[1]));
+	gate.queue.tail = 0;
+	pk_lot_check(&gate, 0);
+	pthread_join(thread[0], NULL);
+	ck_assert(manner[0] == PK_CALLED && !pk_load_acquire(&back[1]));
+	gate.queue.tail = pk_waiter_name(node[0]);
+	/* A new one on socket 0, whose bay remembers that it has had its turn. */
+	thread[0] = sleeper(0);
+	pk_bay_next(0, &gate.queue.aux, NULL)->lead = 2;
+	gate.queue.tail = 0;
+	pk_lot_check(&gate, 0);
+	pthread_join(thread[1], NULL);
+	ck_assert(manner[1] == PK_CALLED && !pk_load_acquire(&back[0]));
+	ck_assert(gate.flags & PK_FLAG_LOT);
+	pk_lot_check(&gate, 0);
+	pthread_join(thread[0], NULL);
+	ck_assert_int_eq(manner[0], PK_CALLED);
+	pk_lot_check(&gate, 0);
+	ck_assert_uint_eq(gate.flags, 0);
+}
+END_TEST
+
+/* Who finds the queue dry does not sleep; who has slept long enough, or finds no bay, is to queue for good. */
+START_TEST(lot_refuses)
+{
+	struct timespec past = {1, 0}, until = pk_clock_after(10000000);
+
+	make_busy();
+	ck_assert_int_eq(pk_lot_park(&gate, 0, &past), PK_STAYS);
+	gate.queue.tail = 0;
+	ck_assert_int_eq(pk_lot_park(&gate, 0, &until), PK_CALLED);
+	gate.queue.tail = pk_waiter_name(node[0]);
+	for (int n = 0; n < PK_BAY_WAYS * PK_BAY_USERS_MAX; n++)
+		ck_assert_ptr_nonnull(pk_bay_enter(0, &gate.queue.aux));
+	ck_assert_int_eq(pk_lot_park(&gate, 0, &until), PK_STAYS);
+}
+END_TEST
+
+/* One in 64 who come to a busy queue calls a sleeper of its socket; one in four of these one of another socket, who is
+ * to stay in the queue; it does so once. */
+START_TEST(lot_rotates)
+{
+	pthread_t thread[2];
+
+	make_busy();
+	thread[0] = sleeper(0);
+	thread[1] = sleeper(1);
+	for (unsigned turn = 1; turn < 64; turn++)
+		pk_lot_rotate(&gate, 0, turn);
+	usleep(20000);
+	ck_assert(!pk_load_acquire(&back[0]) && !pk_load_acquire(&back[1]));
+	pk_lot_rotate(&gate, 0, 64);
+	pthread_join(thread[0], NULL);
+	ck_assert_int_eq(manner[0], PK_CALLED);
+	ck_assert(!pk_load_acquire(&back[1]));
+	thread[0] = sleeper(0);
+	pk_lot_rotate(&gate, 0, 256);
+	pthread_join(thread[1], NULL);
+	ck_assert_int_eq(manner[1], PK_STAYS);
+	ck_assert(!pk_load_acquire(&back[0]));
+	thread[1] = sleeper(1);
+	pk_lot_rotate(&gate, 1, 128);
+	pthread_join(thread[1], NULL);
+	ck_assert_int_eq(manner[1], PK_CALLED);
+	gate.queue.tail = 0;
+	pk_lot_check(&gate, 0);
+	pthread_join(thread[0], NULL);
+	pk_lot_check(&gate, 0);
+	ck_assert_uint_eq(gate.flags, 0);
+}
+END_TEST
+
+/* Where waiters sleep: by PARKADE_PARKING, by whether anybody may spin on that socket, and by what heads have found. */
+START_TEST(lot_adapts)
+{
+	struct pk_site at = {NULL, &gate, 300, 0, true};
+	struct {
+		const char *topology, *parking;
+		bool slow, open;
+		enum pk_manner manner;
+	} table[] = {
+		{"2x4", "auto", false, true, PK_LEAVES},   {"2x4", "auto", true, true, PK_SLEEPS},
+		{"2x2", "auto", false, false, PK_STAYS},   {"2x2", "auto", true, false, PK_STAYS},
+		{"2x4", "queue", false, false, PK_STAYS},  {"2x4", "queue", true, false, PK_STAYS},
+		{"2x2", "socket", false, true, PK_LEAVES}, {"2x4", "socket", true, true, PK_LEAVES},
+	};
+
+	for (unsigned i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+		pk_topology_read("", table[i].topology);
+		pk_spin_setup();
+		pk_lot_setup(table[i].parking);
+		gate.flags = table[i].slow ? PK_FLAG_SLOW : 0;
+		ck_assert_int_eq(pk_lot_open, table[i].open);
+		at.marks = true;
+		ck_assert_int_eq(pk_lot_manner(&at, 1), table[i].manner);
+		at.marks = false; /* a reader-writer lock */
+		if (!strcmp(table[i].parking, "auto"))
+			ck_assert_int_eq(pk_lot_manner(&at, 1), PK_STAYS);
+	}
+}
+END_TEST
+
+/* ---- heads ---- */
+
+/* A head that spins in vain says so, and who gets the word by spinning takes it back. _i: with a budget during which the
+ * head looks at the clock, too. */
+START_TEST(lot_heads_tell)
+{
+	int word = 1;
+	struct timespec soon = pk_clock_after(20000);
+	struct pk_deadline deadline = {&soon, CLOCK_MONOTONIC};
+	struct pk_site at = {&word, &gate, _i ? 5000 : 300, 0, true};
+	struct pk_waiter *w;
+
+	pk_config.spin = (int)at.spin;
+	pk_incarnation_next();
+	pk_topology_read("", "2x4");
+	pk_spin_setup();
+	pk_lot_setup("auto");
+	w = new_node(&pk_mcs);
+	ck_assert_int_eq(pk_mcs.enter(&gate.queue, w, NULL), PK_IS_HEAD);
+	ck_assert_int_eq(pk_word_wait(&at, &pk_mcs, w, true, &deadline), ETIMEDOUT);
+	ck_assert(!(gate.flags & PK_FLAG_SLOW)); /* it had slept: it cannot tell */
+	word = 1;
+	soon = pk_clock_after(20000);
+	ck_assert_int_eq(pk_word_wait(&at, &pk_mcs, w, false, &deadline), ETIMEDOUT);
+	ck_assert(gate.flags & PK_FLAG_SLOW);
+	word = 0;
+	ck_assert_int_eq(pk_word_wait(&at, &pk_mcs, w, true, NULL), 0);
+	ck_assert(gate.flags & PK_FLAG_SLOW);
+	word = 0;
+	ck_assert_int_eq(pk_word_wait(&at, &pk_mcs, w, false, NULL), 0);
+	ck_assert(!(gate.flags & PK_FLAG_SLOW));
+	gate.flags |= PK_FLAG_SLOW;
+	word = 0;
+	ck_assert(pk_word_steal(&at));
+	ck_assert(!(gate.flags & PK_FLAG_SLOW));
+	at.marks = false; /* a reader-writer lock's gate is 0 when it is idle */
+	soon = pk_clock_after(20000);
+	ck_assert_int_eq(pk_word_wait(&at, &pk_mcs, w, false, &deadline), ETIMEDOUT);
+	ck_assert(!(gate.flags & PK_FLAG_SLOW));
+}
+END_TEST
+
+/* Where nobody may spin in the queue the head of a slow lock sleeps at once, but for each 16th, which may find out that
+ * the lock is slow no more. */
+START_TEST(heads_probe)
+{
+	int word;
+	struct pk_site at = {&word, &gate, 300, 0, true};
+	struct pk_record *record = pk_record_take();
+	struct pk_waiter *w;
+	unsigned probes = 0;
+
+	pk_incarnation_next();
+	pk_topology_read("", "1x2");
+	pk_spin_setup();
+	pk_lot_setup("auto");
+	ck_assert(!pk_lot_adapts);
+	for (int i = 0; i < 64; i++) {
+		word = 0;
+		gate.flags = PK_FLAG_SLOW;
+		w = node_of(record, &pk_mcs);
+		ck_assert_int_eq(pk_mcs.enter(&gate.queue, w, NULL), PK_IS_HEAD);
+		ck_assert_int_eq(pk_word_wait(&at, &pk_mcs, w, false, NULL), 0);
+		ck_assert_int_eq(word, 1);
+		probes += !(gate.flags & PK_FLAG_SLOW);
+		pk_mcs.leave(&gate.queue, w, &word);
+	}
+	ck_assert_uint_eq(probes, 64 / 16);
+}
+END_TEST
+
+/* How long a head waits for a word that is free, the second time, which begins *between after the first. (Nothing of Check
+ * in between: it takes microseconds.) */
+static uint64_t wait_twice(struct pk_record *record, const struct pk_site *first, const struct pk_site *second, int us,
+			   uint64_t *between)
+{
+	const struct pk_site *at[] = {first, second};
+	uint64_t began, ended = 0;
+
+	for (int i = 0; i < 2; i++) {
+		struct pk_waiter *w = pk_waiter_take(record);
+
+		w->policy = pk_mcs.policy;
+		w->manner = PK_STAYS;
+		*at[i]->word = 0;
+		if (i && us)
+			usleep((useconds_t)us);
+		began = pk_clock_ns();
+		*between = began - ended;
+		pk_mcs.enter(&at[i]->gate->queue, w, NULL);
+		pk_word_wait(at[i], &pk_mcs, w, false, NULL);
+		pk_mcs.leave(&at[i]->gate->queue, w, at[i]->word);
+		ended = pk_clock_ns();
+	}
+	return ended - began;
+}
+
+/* Who comes back at once for the word that it has had as a head that was alone leaves it to others for 40 us. Who comes
+ * back later, or for another word, does not. */
+START_TEST(looks_away)
+{
+	enum { TRIES = 200, SHORT = 30000, AT_ONCE = 1000 };
+	int word, other;
+	struct pk_site at = {&word, &gate, 300, 0, true}, elsewhere = {&other, &gate, 300, 0, true};
+	struct pk_record *record = pk_record_take();
+	unsigned soon = 0, back = 0, late = 0, strange = 0;
+	uint64_t between;
+
+	pk_incarnation_next();
+	pk_topology_read("", "1x2");
+	pk_spin_setup();
+	pk_lot_setup("auto");
+	wait_twice(record, &elsewhere, &elsewhere, 0, &between); /* and find out how long a round is */
+	for (int i = 0; i < TRIES; i++) {
+		uint64_t plain = wait_twice(record, &at, &elsewhere, 0, &between);
+		bool away = wait_twice(record, &at, &at, 0, &between) > SHORT;
+		bool at_once = between + plain < AT_ONCE; /* under an emulator it is not */
+
+		soon += at_once;
+		back += at_once && away;
+		strange += plain > SHORT;
+		late += wait_twice(record, &at, &at, 10, &between) > SHORT;
+	}
+	ck_assert_int_eq(word + other, 2);
+	if (!soon)
+		printf("SKIP: nobody can come back at once on such a slow machine\n");
+	/* Each can be preempted, within the second call, too. */
+	ck_assert_uint_ge(back, soon / 2);
+	ck_assert_uint_lt(late, TRIES / 2);
+	ck_assert_uint_lt(strange, TRIES / 2);
+}
+END_TEST
+
+/* The other thread of the next test: lets the word go a while after it has been asked to. */
+static struct {
+	int *word; /* or null: nothing to do */
+	uint64_t since;
+	bool end;
+} holder;
+
+static void *hold(void *unused)
+{
+	enum { HELD = 1500 };
+	int *word;
+
+	(void)unused;
+	while (!pk_load_acquire(&holder.end)) {
+		if (!(word = pk_load_acquire(&holder.word)))
+			continue;
+		for (uint64_t began = pk_clock_ns(); pk_clock_ns() - began < HELD;)
+			;
+		pk_store_relaxed(&holder.since, pk_clock_ns());
+		pk_store_relaxed(&holder.word, NULL);
+		if (pk_xchg_release(word, 0) > 1)
+			pk_futex_wake(word, 1);
+	}
+	return NULL;
+}
+
+/* How long a head waits for that word, others behind it. */
+static uint64_t wait_followed(struct pk_record *record, const struct pk_site *at, struct pk_waiter *other)
+{
+	struct pk_waiter *w = pk_waiter_take(record);
+	uint64_t began;
+
+	w->policy = pk_mcs.policy;
+	w->manner = PK_STAYS;
+	pk_word_come(at);
+	began = pk_clock_ns();
+	pk_mcs.enter(&at->gate->queue, w, NULL);
+	at->gate->queue.tail = pk_waiter_name(other);
+	pk_word_wait(at, &pk_mcs, w, false, NULL);
+	began = pk_clock_ns() - began;
+	at->gate->queue.tail = pk_waiter_name(w);
+	pk_mcs.leave(&at->gate->queue, w, at->word);
+	return began;
+}
+
+/* Wait for `first` while it is held, and for `second`, free, so many us later. *soon: it was at once, and before that
+ * the head did not have to sleep. */
+static uint64_t follow_twice(struct pk_record *record, const struct pk_site *first, const struct pk_site *second, int us,
+			     struct pk_waiter *other, bool *soon)
+{
+	enum { AT_ONCE = 800, AWAKE = 20000 };
+
+	gate.flags = 0; /* not slow, if the head had to sleep */
+	*first->word = 1;
+	pk_store_release(&holder.word, first->word);
+	*soon = wait_followed(record, first, other) < AWAKE;
+	*second->word = 0;
+	if (us)
+		usleep((useconds_t)us);
+	*soon &= pk_clock_ns() - pk_load_relaxed(&holder.since) < AT_ONCE;
+	return wait_followed(record, second, other);
+}
+
+/* With others behind it, who comes back at once leaves the word to them for 20 us. */
+START_TEST(looks_away_in_a_queue)
+{
+	enum { TRIES = 200, SHORT = 15000 };
+	int word, elsewhere;
+	struct pk_site at = {&word, &gate, 300, 0, true}, another = {&elsewhere, &gate, 300, 0, true};
+	struct pk_record *record = pk_record_take();
+	struct pk_waiter *other;
+	unsigned quick = 0, back = 0, late = 0, strange = 0;
+	pthread_t thread;
+	bool soon;
+
+	pk_incarnation_next();
+	pk_topology_read("", "1x8");
+	pk_spin_setup();
+	pk_lot_setup("auto");
+	other = new_node(&pk_mcs);
+	ck_assert_int_eq(pthread_create(&thread, NULL, hold, NULL), 0);
+	for (int i = 0; i < TRIES; i++) {
+		bool away = follow_twice(record, &at, &at, 0, other, &soon) > SHORT;
+
+		quick += soon;
+		back += soon && away;
+		strange += follow_twice(record, &at, &another, 0, other, &soon) > SHORT;
+		late += follow_twice(record, &at, &at, 10, other, &soon) > SHORT;
+	}
+	pk_store_release(&holder.end, true);
+	pthread_join(thread, NULL);
+	if (!quick)
+		printf("SKIP: nobody can come back at once on such a slow machine\n");
+	ck_assert_uint_ge(back, quick / 2);
+	ck_assert_uint_lt(late, TRIES / 2);
+	ck_assert_uint_lt(strange, TRIES / 2);
+}
+END_TEST
+
+/* ---- spinners ---- */
+
+/* Half of a socket's CPUs spin at most; fewer when waiters spin in vain, and again more for each 32 that do not. Who
+ * has been called does so in any case, and who is to sleep in none. */
+START_TEST(spinners_learn)
+{
+	enum { REASON_US = 31 };
+	struct pk_waiter *w;
+
+	pk_topology_read("", "1x8");
+	pk_spin_setup();
+	w = new_node(&pk_mcs);
+	w->socket = 0;
+	ck_assert_uint_eq(pk_spin_limit(0), 4);
+	ck_assert_uint_eq(pk_spin_rooms(0), 4);
+	for (unsigned left = 3; left > 0; left--) {
+		w->manner = PK_LEAVES;
+		ck_assert_uint_ge(pk_spin_begin(w), 300);
+		ck_assert_uint_eq(pk_spinners(0), 1);
+		pk_spin_missed(w);
+		ck_assert_uint_eq(pk_spin_rooms(0), left);
+		usleep(REASON_US);
+	}
+	ck_assert_uint_ne(pk_spin_begin(w), 0);
+	pk_spin_missed(w);
+	ck_assert_uint_eq(pk_spin_rooms(0), 1); /* one may always try */
+	for (int i = 0; i < 32; i++) {
+		ck_assert_uint_eq(pk_spin_rooms(0), 1);
+		ck_assert_uint_ne(pk_spin_begin(w), 0);
+		pk_spin_end(w);
+	}
+	ck_assert_uint_eq(pk_spin_rooms(0), 2);
+	w->manner = PK_SLEEPS;
+	ck_assert_uint_eq(pk_spin_begin(w), 0);
+	pk_spin_end(w);
+	ck_assert_uint_eq(pk_spinners(0), 0);
+	pk_topology_read("", "1x2");
+	pk_spin_setup();
+	w->manner = PK_STAYS;
+	ck_assert_uint_eq(pk_spin_begin(w), 0);
+	w->manner = PK_CALLED;
+	ck_assert_uint_ne(pk_spin_begin(w), 0);
+	pk_spin_end(w);
+	pk_topology_read("", "1x64");
+	pk_spin_setup();
+	ck_assert_uint_eq(pk_spin_limit(0), 16);
+}
+END_TEST
+
+/* Those who spin in vain within 30 us cost one place together. */
+START_TEST(spinners_miss_together)
+{
+	enum { REASON_US = 31, TRIES = 1000 };
+	struct pk_waiter *w;
+	uint64_t began, took;
+
+	pk_topology_read("", "1x8");
+	w = new_node(&pk_mcs);
+	w->socket = 0;
+	w->manner = PK_LEAVES;
+	for (int i = 0; i < TRIES; i++) {
+		usleep(REASON_US); /* it is another time */
+		pk_spin_setup();
+		began = pk_clock_us();
+		for (int n = 0; n < 3; n++) {
+			pk_spin_begin(w);
+			pk_spin_missed(w);
+		}
+		took = pk_clock_us() - began;
+		if (took >= REASON_US - 1)
+			continue; /* preempted */
+		ck_assert_uint_eq(pk_spin_rooms(0), 3);
+		return;
+	}
+	ck_abort_msg("never within 30 us");
+}
+END_TEST
+
+UNIT("parking", {lot_calls, 1}, {lot_refuses, 1}, {lot_rotates, 1}, {lot_adapts, 1}, {lot_heads_tell, 2},
+     {heads_probe, 1}, {looks_away, 1}, {looks_away_in_a_queue, 1},
+     {spinners_learn, 1}, {spinners_miss_together, 1})
