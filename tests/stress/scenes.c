@@ -12,11 +12,14 @@
  * Threads also *stumble*: with the trap flag they go through a call in single steps, and are held up at some instruction.
  *
  * Handlers that lock a mutex, as those of scenes do: POSIX does not have them, but glibc does not mind, as long as it is
- * another mutex than those in which their thread may be just then.
+ * another mutex than those in which their thread may be just then. Nor does it mind a thread that ends in such a handler,
+ * as long as the mutex in which it was is another thread's meanwhile.
  */
 #include "torture.h"
 
 #include <errno.h>
+#include <inttypes.h>
+#include <linux/futex.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -49,10 +52,11 @@ struct scene {
 	bool stumbles;
 	/* all of them meet before each iteration, and after it */
 	atomic_int here;
-	atomic_bool go, cue, gone;
+	atomic_bool go, cue, next, gone, out;
 	bool released, reads;
 	int jitter; /* in us */
 	uint64_t until;
+	_Atomic uint64_t uses; /* of the lock */
 };
 
 static const struct plan *plan(void)
@@ -63,7 +67,33 @@ static const struct plan *plan(void)
 /* ---- stumbling ---- */
 
 #ifdef __x86_64__
-enum { TRAP_FLAG = 0x100 };
+enum { SEES_SLEEP = true, TRAP_FLAG = 0x100, GLANCES = 8 };
+
+/* After each instruction: has another one got what is being released? If so, that one goes first. */
+static void let_pass(void)
+{
+	if (me->naps)
+		nap_us(20);
+	for (int i = 0; i < GLANCES && !me->naps && !atomic_load(me->next); i++)
+		sched_yield();
+	while (atomic_load(me->next) && !atomic_load(me->held_up) && me->linger) {
+		me->linger--;
+		nap_us(20);
+	}
+}
+
+/* What a handler has interrupted is a wait for a private futex: at its system call, which the kernel may be about to take
+ * up again. */
+static bool was_asleep(const ucontext_t *c)
+{
+	const greg_t *reg = c->uc_mcontext.gregs;
+	const unsigned char *at = (const unsigned char *)reg[REG_RIP];
+	int what = (int)reg[REG_RSI] & ~FUTEX_CLOCK_REALTIME;
+
+	return ((at[0] == 0x0f && at[1] == 0x05) || (at[-2] == 0x0f && at[-1] == 0x05)) &&
+	       (reg[REG_RAX] == SYS_futex || reg[REG_RAX] == SYS_restart_syscall || reg[REG_RAX] == -EINTR) &&
+	       (what == FUTEX_WAIT_PRIVATE || what == FUTEX_WAIT_BITSET_PRIVATE);
+}
 
 static void on_step(int sig, siginfo_t *info, void *context)
 {
@@ -76,9 +106,13 @@ static void on_step(int sig, siginfo_t *info, void *context)
 		me->stumble--;
 		return;
 	}
-	if (me->held_up && me->linger && !atomic_load(me->held_up)) { /* a little at each step */
-		me->linger--;
-		nap_us(20);
+	if (me->held_up && me->linger && !atomic_load(me->held_up)) {
+		if (me->next) {
+			let_pass();
+		} else { /* a little at each step */
+			me->linger--;
+			nap_us(20);
+		}
 		errno = saved;
 		return;
 	}
@@ -100,8 +134,17 @@ void stumble_end(void)
 	__builtin_ia32_writeeflags_u64(__builtin_ia32_readeflags_u64() & ~(unsigned long long)TRAP_FLAG);
 	me->stumble = 0;
 	me->held_up = NULL;
+	me->next = NULL;
 }
 #else
+enum { SEES_SLEEP = false };
+
+static bool was_asleep(const ucontext_t *c)
+{
+	(void)c;
+	return false;
+}
+
 static void on_step(int sig, siginfo_t *info, void *context)
 {
 	(void)sig;
@@ -124,7 +167,9 @@ static uint32_t stumbling(const struct scene *s)
 {
 	struct dice *d = &me->dice;
 
-	return s->stumbles && one_in(d, 3) ? 1 + roll_below(d, STEPS >> roll_below(d, 5)) : 0;
+	if (!s->stumbles || s->kind == VANISH || !one_in(d, 3))
+		return 0;
+	return 1 + roll_below(d, STEPS >> roll_below(d, 5));
 }
 
 /* ---- on the stage ---- */
@@ -181,11 +226,14 @@ static void meet(struct scene *s, int *met)
 	}
 }
 
+static void send_to(const struct thread *t, int sig)
+{
+	syscall(SYS_tgkill, t->pid, atomic_load(&t->tid), sig);
+}
+
 static void send(const struct scene *s, int sig)
 {
-	const struct thread *t = s->extra[roll_below(&me->dice, (uint32_t)s->extras)];
-
-	syscall(SYS_tgkill, t->pid, atomic_load(&t->tid), sig);
+	send_to(s->extra[roll_below(&me->dice, (uint32_t)s->extras)], sig);
 }
 
 /* ---- a queue: all get through, though nobody comes after them ---- */
@@ -198,6 +246,7 @@ static void use(struct scene *s)
 	me->stumble = stumbling(s);
 	if (lock_take(s->lock, false, how))
 		return;
+	atomic_fetch_add(&s->uses, 1);
 	dither(600);
 	me->stumble = stumbling(s);
 	lock_drop(s->lock, false);
@@ -237,6 +286,71 @@ static void queue_director(struct scene *s)
 		dither(600);
 		lock_drop(s->lock, false);
 	}
+	if (one_in(d, 3))
+		use(s);
+}
+
+/* ---- some vanish: they end in a handler, in the middle of their wait, and the others do not care ---- */
+
+static void vanish_extra(struct scene *s)
+{
+	atomic_fetch_add(&s->here, 1);
+	while (!atomic_load(&s->cue))
+		sched_yield();
+	dither(300);
+	use(s);
+	if (one_in(&me->dice, 2))
+		use(s);
+	atomic_store(&me->leaves, GOING);
+}
+
+/* It is on its way out, by a handler or because its deadline has passed. */
+static void see_off(struct thread *t)
+{
+	int stays = STAYS;
+
+	atomic_compare_exchange_strong(&t->leaves, &stays, ASKED);
+	while (atomic_load(&t->leaves) == ASKED) {
+		send_to(t, SIGURG);
+		dither(200);
+	}
+}
+
+static void join(struct thread *t)
+{
+	pthread_join(t->thread, NULL);
+	t->seen_off = true;
+}
+
+/* The mutex is kept until they have gone: one that has got it, or has been woken for it, would take that along, with
+ * glibc, too. */
+static void vanish_director(struct scene *s)
+{
+	struct dice *d = &me->dice;
+	int leave = SEES_SLEEP && plan()->scene_signals ? 1 + (int)roll_below(d, (uint32_t)s->extras) : 0;
+	int asides = leave ? (int)roll_below(d, ASIDES + 1) : 0, from = (int)roll_below(d, (uint32_t)s->extras);
+
+	lock_take(s->lock, false, 0);
+	atomic_fetch_add(&s->uses, 1);
+	for (int i = 0; i < asides; i++)
+		lock_take(&s->aside[i], false, 0);
+	while (atomic_load(&s->here) < s->extras) /* each has its TID, and lets signals in */
+		sched_yield();
+	atomic_store(&s->cue, true);
+	nap_us(200 + roll_below(d, 800));
+	if (leave && leave < s->extras && one_in(d, 3)) /* this one goes on after its handler */
+		send_to(s->extra[(from + leave) % s->extras], SIGURG);
+	for (int i = 0; i < leave; i++)
+		see_off(s->extra[(from + i) % s->extras]);
+	for (int i = 0; i < asides; i++) {
+		dither(600);
+		lock_drop(&s->aside[i], false);
+	}
+	for (int i = 0; i < leave; i++)
+		join(s->extra[(from + i) % s->extras]);
+	beat();
+	dither(200);
+	lock_drop(s->lock, false);
 	if (one_in(d, 3))
 		use(s);
 }
@@ -402,25 +516,35 @@ static void last_extra(struct scene *s)
 	atomic_store(&s->cue, true);
 	dither(50);
 	me->held_up = &s->gone;
-	me->linger = 16;
-	me->stumble = 1 + roll_below(&me->dice, STEPS / 2);
+	if (one_in(&me->dice, 2)) { /* at whatever instruction, for a while */
+		me->linger = 16;
+		me->stumble = 1 + roll_below(&me->dice, STEPS / 2);
+	} else { /* at the one after which the other has got it, until it is gone */
+		me->next = &s->next;
+		me->naps = one_in(&me->dice, 2);
+		me->linger = 50;
+		me->stumble = 1;
+	}
 	lock_drop(s->lock, read);
+	atomic_store(&s->out, true);
 }
 
 static void last_director(struct scene *s)
 {
 	const struct kind *kind = s->lock->kind;
 	bool away = !one_in(&me->dice, 4);
+	uint32_t how = roll_below(&me->dice, 4);
 
 	while (!atomic_load(&s->cue))
 		sched_yield();
 	if (one_in(&me->dice, 2))
 		dither(100);
-	if (one_in(&me->dice, 4)) /* who sleeps is woken when the other is through */
+	if (how == 0) /* who sleeps is woken when the other is through, but for one whose time is over just then */
 		lock_take(s->lock, false, 0);
 	else
-		while (lock_take(s->lock, false, -1))
+		while (lock_take(s->lock, false, how == 1 ? 1 + (long)roll_below(&me->dice, 30) : -1))
 			sched_yield();
+	atomic_store(&s->next, true);
 	lock_drop(s->lock, false);
 	lock_destroy(s->lock);
 	memset(s->lock, (int)roll(&me->dice), sizeof(*s->lock));
@@ -428,7 +552,11 @@ static void last_director(struct scene *s)
 		mprotect(s->lock, CELL_SIZE, PROT_NONE);
 	atomic_store(&s->gone, true);
 	if (away) {
-		dither(300);
+		if (one_in(&me->dice, 4))
+			dither(300);
+		else
+			while (!atomic_load(&s->out))
+				sched_yield();
 		mprotect(s->lock, CELL_SIZE, PROT_READ | PROT_WRITE);
 	}
 	lock_make(s->lock, kind, OBJECTS - 1);
@@ -504,7 +632,9 @@ static void go_on(struct scene *s, int turn)
 {
 	atomic_store(&s->go, turn && !common->stop && !common->hush);
 	atomic_store(&s->cue, false);
+	atomic_store(&s->next, false);
 	atomic_store(&s->gone, false);
+	atomic_store(&s->out, false);
 	s->released = false;
 	s->jitter = 1 << roll_below(&me->dice, 7);
 	s->until = now_us() + 60 + roll_below(&me->dice, 200);
@@ -520,6 +650,8 @@ static void *extra_main(void *thread)
 	scene_signals(SIG_UNBLOCK);
 	if (s->kind == TOKENS) {
 		token_extra(s);
+	} else if (s->kind == VANISH) {
+		vanish_extra(s);
 	} else {
 		for (meet(s, &met); atomic_load(&s->go); meet(s, &met)) {
 			play(s, &met, false);
@@ -548,6 +680,9 @@ static void enlist(struct scene *s, int most)
 		t->stage = s->stage;
 		t->stumble = 0;
 		t->held_up = NULL;
+		t->next = NULL;
+		atomic_store(&t->leaves, STAYS);
+		t->seen_off = false;
 		atomic_store(&t->cancellable, false);
 		s->extra[s->extras++] = t;
 	}
@@ -567,6 +702,7 @@ static bool suits(const struct kind *k, enum scene_kind kind)
 		return false;
 	switch (kind) {
 	case QUEUE:
+	case VANISH:
 		return mutex && !k->shared;
 	case TOKENS:
 	case LEAVERS:
@@ -578,6 +714,14 @@ static bool suits(const struct kind *k, enum scene_kind kind)
 	}
 }
 
+/* Nobody uses it. */
+static void look_at(struct lock *l)
+{
+	if (!lock_idle(l))
+		fail("progress: the mutex of a scene cannot be taken, and nobody uses it");
+	lock_bits(l);
+}
+
 static void act_out(struct scene *s)
 {
 	int met = 0;
@@ -586,13 +730,15 @@ static void act_out(struct scene *s)
 		token_director(s);
 		return;
 	}
+	if (s->kind == VANISH) {
+		vanish_director(s);
+		return;
+	}
 	for (int turns = 4 + (int)roll_below(&me->dice, s->kind == LAST ? 200 : 24); go_on(s, turns), meet(s, &met), atomic_load(&s->go); turns--) {
 		play(s, &met, true);
 		meet(s, &met);
-		if (s->kind == QUEUE && !lock_idle(s->lock))
-			fail("progress: the mutex of a scene cannot be taken, and nobody uses it");
 		if (s->kind == QUEUE)
-			lock_bits(s->lock);
+			look_at(s->lock);
 	}
 }
 
@@ -609,7 +755,31 @@ static void hire(struct scene *s)
 	pthread_attr_destroy(&attr);
 	act_out(s);
 	for (int i = 0; i < s->extras; i++)
-		pthread_join(thread[i], NULL);
+		if (!s->extra[i]->seen_off)
+			pthread_join(thread[i], NULL);
+}
+
+/* Who has vanished is followed by another: the mutex stays, and with it whatever they have left in its queue. */
+static void vanish(struct scene *s)
+{
+	int turns = 4 + (int)roll_below(&me->dice, 12);
+
+	do {
+		uint64_t before = s->lock->left;
+
+		atomic_store(&s->here, 0);
+		atomic_store(&s->cue, false);
+		atomic_store(&s->uses, 0);
+		for (int i = 0; i < s->extras; i++) {
+			atomic_store(&s->extra[i]->leaves, STAYS);
+			s->extra[i]->seen_off = false;
+		}
+		hire(s);
+		if (s->lock->left - before != atomic_load(&s->uses))
+			fail("conservation: the mutex of a scene was taken %" PRIu64 " times, and counts %" PRIu64,
+			     atomic_load(&s->uses), s->lock->left - before);
+		look_at(s->lock);
+	} while (--turns && !common->stop && !common->hush);
 }
 
 void scene_act(void)
@@ -651,7 +821,10 @@ void scene_act(void)
 			lock_make(&s.aside[i], &kinds[0], OBJECTS - 1);
 		me->stage = s.stage;
 		scene_signals_keep(&old);
-		hire(&s);
+		if (s.kind == VANISH)
+			vanish(&s);
+		else
+			hire(&s);
 		scene_signals_restore(&old);
 		me->stage = NULL;
 		if (s.kind == TOKENS)
@@ -665,26 +838,37 @@ void scene_act(void)
 
 /* ---- handlers ---- */
 
-/* Waits for mutexes while its thread may be waiting for another one. */
-static void aside_handler(int sig)
+/* Waits for mutexes while its thread may be waiting for another one. That may then be its thread's end. */
+static void aside_handler(int sig, siginfo_t *info, void *context)
 {
 	int saved = errno, state, times;
 	uint32_t stumbles;
+	bool leaves;
 
 	(void)sig;
-	if (!me || in_child || !me->scene || me->scene->kind != QUEUE)
+	(void)info;
+	if (!me || in_child || !me->scene || (me->scene->kind != QUEUE && me->scene->kind != VANISH))
 		return;
+	leaves = atomic_load(&me->leaves) == ASKED;
+	if (leaves && !was_asleep(context)) /* it is asked again */
+		return;
+	if (leaves)
+		atomic_store(&me->leaves, GOING);
 	stumbles = me->stumble;
 	me->stumble = 0;
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
 	note(HANDLER, -1, 3);
 	atomic_fetch_add(&common->signals, 1);
-	times = 1 + (int)roll_below(&me->dice, ASIDES);
+	times = leaves && one_in(&me->dice, 4) ? 0 : 1 + (int)roll_below(&me->dice, ASIDES);
 	for (int i = 0; i < times; i++) {
 		if (lock_take(&me->scene->aside[i], false, one_in(&me->dice, 6) ? 200 : 0))
 			continue;
 		dither(100);
 		lock_drop(&me->scene->aside[i], false);
+	}
+	if (leaves) {
+		note(DIE, -1, 0);
+		pthread_exit(NULL);
 	}
 	me->stumble = stumbles;
 	pthread_setcancelstate(state, &state);
@@ -762,13 +946,12 @@ void scene_signals_restore(const sigset_t *old)
 
 void scenes_setup(void)
 {
-	struct sigaction action = {.sa_handler = aside_handler, .sa_flags = SA_RESTART};
+	struct sigaction action = {.sa_sigaction = aside_handler, .sa_flags = SA_SIGINFO | SA_RESTART};
 
 	sigemptyset(&action.sa_mask);
 	sigaddset(&action.sa_mask, SIGUSR1);
 	sigaddset(&action.sa_mask, SIGUSR2);
 	sigaction(SIGURG, &action, NULL);
-	action.sa_flags = SA_SIGINFO | SA_RESTART;
 	action.sa_sigaction = on_step;
 	sigfillset(&action.sa_mask); /* a step in a handler would kill while this signal is blocked */
 	sigaction(SIGTRAP, &action, NULL);

@@ -157,7 +157,7 @@ enum act {
 };
 
 /* What scenes there are. */
-enum scene_kind { QUEUE, TOKENS, LEAVERS, LAST, READERS, NO_SCENE };
+enum scene_kind { QUEUE, TOKENS, LEAVERS, LAST, READERS, VANISH, NO_SCENE };
 
 struct plan {
 	uint64_t seed;
@@ -193,6 +193,9 @@ struct event {
 	uint32_t at_us;
 };
 
+/* Whether a thread ends in its next handler. */
+enum leaves { STAYS, ASKED, GOING };
+
 struct thread {
 	int slot;
 	atomic_int phase;
@@ -215,6 +218,10 @@ struct thread {
 	uint32_t stumble;    /* in the next call, at that instruction, */
 	atomic_bool *held_up; /* and at so many instructions, but no longer than until then; or null */
 	uint32_t linger;
+	atomic_bool *next;   /* ... or just when another one has got what it releases; or null */
+	bool naps;	     /* it gives that one some time */
+	atomic_int leaves;   /* enum leaves, of an extra */
+	bool seen_off;	     /* its director has joined it */
 	uint64_t taken[OBJECTS];
 	uint32_t events;
 	struct event event[EVENTS];
