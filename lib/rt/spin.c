@@ -142,17 +142,15 @@ void pk_spin_end(struct pk_waiter *w)
  * moment would cost all of them. */
 static bool counts(unsigned socket)
 {
-	unsigned now = (unsigned)pk_clock_us();
+	unsigned now = (unsigned)pk_clock_us(), lost = pk_load_relaxed(&sockets[socket].lost_us);
 
-	if (now - pk_load_relaxed(&sockets[socket].lost_us) < PATIENT_US)
-		return false;
-	pk_store_relaxed(&sockets[socket].lost_us, now);
-	return true;
+	return now - lost >= PATIENT_US && pk_cas_relaxed(&sockets[socket].lost_us, &lost, now);
 }
 
 void pk_spin_missed(struct pk_waiter *w)
 {
 	/* One place remains: with none, nobody would find out that it has become worth it. */
-	if (stop(w) && pk_load_relaxed(&sockets[w->socket].shares) >= 2 * SHARES && counts(w->socket))
-		pk_sub_relaxed(&sockets[w->socket].shares, SHARES);
+	if (stop(w) && pk_load_relaxed(&sockets[w->socket].shares) >= 2 * SHARES && counts(w->socket) &&
+	    pk_sub_relaxed(&sockets[w->socket].shares, SHARES) < 2 * SHARES)
+		pk_add_relaxed(&sockets[w->socket].shares, SHARES); /* others have been faster */
 }
