@@ -35,6 +35,8 @@ enum {
 	ASIDES = 2,  /* mutexes for handlers */
 	PAGES = 3,   /* of a stage: the lock, the condition variable, the rest */
 	STEPS = 256, /* that a stumbling thread goes at most */
+	/* For so long at most it is held up for another one: where both have one CPU, each look may take a time slice. */
+	HELD_UP_US = 50000,
 };
 
 struct scene {
@@ -106,7 +108,7 @@ static void on_step(int sig, siginfo_t *info, void *context)
 		me->stumble--;
 		return;
 	}
-	if (me->held_up && me->linger && !atomic_load(me->held_up)) {
+	if (me->held_up && me->linger && !atomic_load(me->held_up) && now_us() < me->until) {
 		if (me->next) {
 			let_pass();
 		} else { /* a little at each step */
@@ -516,6 +518,7 @@ static void last_extra(struct scene *s)
 	atomic_store(&s->cue, true);
 	dither(50);
 	me->held_up = &s->gone;
+	me->until = now_us() + HELD_UP_US;
 	if (one_in(&me->dice, 2)) { /* at whatever instruction, for a while */
 		me->linger = 16;
 		me->stumble = 1 + roll_below(&me->dice, STEPS / 2);

@@ -218,6 +218,7 @@ struct thread {
 	uint32_t stumble;    /* in the next call, at that instruction, */
 	atomic_bool *held_up; /* and at so many instructions, but no longer than until then; or null */
 	uint32_t linger;
+	uint64_t until;
 	atomic_bool *next;   /* ... or just when another one has got what it releases; or null */
 	bool naps;	     /* it gives that one some time */
 	atomic_int leaves;   /* enum leaves, of an extra */
