@@ -153,6 +153,8 @@ static PK_NOINLINE void wait_in_lot(const struct pk_site *at, const struct pk_ad
 		}
 		r = pk_thread_record();		 /* another one if a handler has forked */
 		ops = pk_policy_for(at->policy); /* it may have changed */
+		if (r)
+			socket = pk_socket_here(r->index); /* it need not have woken where it fell asleep */
 	}
 	if (!r || !ops)
 		pk_word_wait(at, NULL, NULL, false, NULL);

@@ -3,15 +3,18 @@
 /* Where waiters sleep and how long they spin: parking by socket, heads that spin in vain, how many may spin. */
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "pthread/lot.h"
+#include "pthread/turn.h"
 #include "rt/clock.h"
 #include "rt/config.h"
 #include "rt/spin.h"
 #include "rt/storey.h"
+#include "rt/thread.h"
 #include "rt/topology.h"
 #include "nodes.h"
 
@@ -86,6 +89,72 @@ START_TEST(lot_calls)
 	ck_assert_int_eq(manner[0], PK_CALLED);
 	pk_lot_check(&gate, 0);
 	ck_assert_uint_eq(gate.flags, 0);
+}
+END_TEST
+
+static struct {
+	int word;
+	int cpu;
+	unsigned socket; /* that it queued for at last */
+} traveller;
+
+static void *travel(void *unused)
+{
+	struct pk_site at = {&traveller.word, &gate, 300, 0, true};
+	cpu_set_t one;
+
+	(void)unused;
+	CPU_ZERO(&one);
+	CPU_SET(traveller.cpu, &one);
+	ck_assert_int_eq(pthread_setaffinity_np(pthread_self(), sizeof(one), &one), 0);
+	pk_turn_wait(&at, NULL);
+	traveller.socket = pk_thread_record()->node[0].socket;
+	return NULL;
+}
+
+/* A thread that wakes on another socket than it fell asleep on waits there. */
+START_TEST(lot_moves)
+{
+	cpu_set_t all, one;
+	pthread_t thread;
+	int cpu[2] = {-1, -1};
+
+	pk_topology_read("", "2x1");
+	pk_spin_setup();
+	pk_incarnation_setup();
+	pk_incarnation_next();
+	pk_thread_setup(pk_turn_gone);
+	pk_policy_select("mcs");
+	pk_lot_setup("socket");
+	ck_assert_int_eq(sched_getaffinity(0, sizeof(all), &all), 0);
+	for (int n = 0; n < CPU_SETSIZE; n++) {
+		CPU_ZERO(&one);
+		CPU_SET(n, &one);
+		if (CPU_ISSET(n, &all) && !sched_setaffinity(0, sizeof(one), &one))
+			cpu[pk_socket_here(0)] = n;
+	}
+	sched_setaffinity(0, sizeof(all), &all);
+	if (cpu[0] < 0 || cpu[1] < 0) {
+		printf("SKIP: one CPU\n");
+		return;
+	}
+	node[0] = new_node(&pk_mcs);
+	gate.queue.tail = pk_waiter_name(node[0]);
+	traveller.word = 1;
+	traveller.cpu = cpu[0];
+	ck_assert_int_eq(pthread_create(&thread, NULL, travel, NULL), 0);
+	while (!pk_bay_next(0, &gate.queue.aux, NULL) || !(pk_load_relaxed(&gate.flags) & PK_FLAG_LOT))
+		usleep(100);
+	usleep(20000); /* asleep by now */
+	CPU_ZERO(&one);
+	CPU_SET(cpu[1], &one);
+	ck_assert_int_eq(pthread_setaffinity_np(thread, sizeof(one), &one), 0);
+	pk_store_relaxed(&traveller.word, 0);
+	gate.queue.tail = 0;
+	pk_lot_check(&gate, 0);
+	pthread_join(thread, NULL);
+	ck_assert_int_eq(traveller.word, 1);
+	ck_assert_uint_eq(traveller.socket, 1);
 }
 END_TEST
 
@@ -479,6 +548,6 @@ START_TEST(spinners_miss_together)
 }
 END_TEST
 
-UNIT("parking", {lot_calls, 1}, {lot_refuses, 1}, {lot_rotates, 1}, {lot_adapts, 1}, {lot_heads_tell, 2},
+UNIT("parking", {lot_calls, 1}, {lot_moves, 1}, {lot_refuses, 1}, {lot_rotates, 1}, {lot_adapts, 1}, {lot_heads_tell, 2},
      {heads_probe, 1}, {looks_away, 1}, {looks_away_in_a_queue, 1},
      {spinners_learn, 1}, {spinners_miss_together, 1})
