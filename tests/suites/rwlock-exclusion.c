@@ -35,6 +35,7 @@ struct field {
 	bool moving;	   /* threads change CPUs inside */
 	uint64_t end_ns;
 	bool polite;		     /* readers step back when the rare writer comes */
+	bool abandoning;	     /* somebody is to give up */
 	unsigned long least;	     /* so many writes are wanted */
 	atomic_bool read, timed_out; /* has happened at all */
 	atomic_bool coming;	     /* the rare writer */
@@ -96,7 +97,8 @@ static bool going_on(struct field *f)
 {
 	uint64_t now = now_ns();
 	bool happened = atomic_load_explicit(&f->writes, memory_order_relaxed) >= f->least &&
-			(f->percent == 100 || atomic_load_explicit(&f->read, memory_order_relaxed));
+			(f->percent == 100 || atomic_load_explicit(&f->read, memory_order_relaxed)) &&
+			(!f->abandoning || atomic_load_explicit(&f->timed_out, memory_order_relaxed));
 
 	return !complained() && (now < f->end_ns || (!happened && now < f->end_ns + 30000000000));
 }
@@ -337,6 +339,7 @@ START_TEST(abandoned_waiters)
 {
 	struct field f = field_make(_i, 1, 160);
 
+	f.abandoning = true;
 	team_run(16, abandon_body, &f);
 	ck_assert(atomic_load(&f.timed_out));
 	field_end(&f);
