@@ -49,7 +49,7 @@ enum {
 	 * for so long. */
 	AWAY_NS = 40000,
 	AWAY_BUSY_NS = 20000,
-	BACK_NS = 1500,
+	BACK_NS = 1000,
 	/* It knows when it has got the word if it has looked away for so many rounds before. */
 	CLOCK_GAP = 4,
 	/* One in so many heads spins for the word of a slow lock all the same. */

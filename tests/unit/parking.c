@@ -339,7 +339,7 @@ static uint64_t wait_twice(struct pk_record *record, const struct pk_site *first
  * back later, or for another word, does not. */
 START_TEST(looks_away)
 {
-	enum { TRIES = 200, SHORT = 30000, AT_ONCE = 1000 };
+	enum { TRIES = 200, SHORT = 30000, AT_ONCE = 700 };
 	int word, other;
 	struct pk_site at = {&word, &gate, 300, 0, true}, elsewhere = {&other, &gate, 300, 0, true};
 	struct pk_record *record = pk_record_take();
@@ -421,7 +421,7 @@ static uint64_t wait_followed(struct pk_record *record, const struct pk_site *at
 static uint64_t follow_twice(struct pk_record *record, const struct pk_site *first, const struct pk_site *second, int us,
 			     struct pk_waiter *other, bool *soon)
 {
-	enum { AT_ONCE = 800, AWAKE = 20000 };
+	enum { AT_ONCE = 500, AWAKE = 20000 };
 
 	gate.flags = 0; /* not slow, if the head had to sleep */
 	*first->word = 1;
