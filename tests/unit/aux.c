@@ -186,6 +186,24 @@ START_TEST(tickets_forked)
 }
 END_TEST
 
+/* One whose handler gives its number up while another handler forks: in the child its node stays an orphan, and no
+ * number is dead. */
+START_TEST(tickets_orphaned)
+{
+	uint32_t dead = pk_tickets_dead;
+	uint64_t before;
+
+	draw(tickets[_i], 3, kinds[_i]);
+	before = queue.aux;
+	ck_assert(pk_waiter_abandon(node[1]));
+	node[1]->status = pk_in_state(node[1]->status, PK_ORPHAN);
+	ck_assert(pk_ticket_die(&queue, node[1], kinds[_i]));
+	ck_assert_int_eq(pk_state(node[1]->status), PK_ORPHAN);
+	ck_assert_uint_eq(pk_tickets_dead, dead);
+	ck_assert_uint_eq(queue.aux, before);
+}
+END_TEST
+
 /* ---- hints ---- */
 
 /* Hints are kept apart, never touch exact state, and are lost to it. */
@@ -209,4 +227,4 @@ START_TEST(hints)
 END_TEST
 
 UNIT("aux", {bo_passes, 1}, {tickets_in_order, 2}, {tickets_wrap, 2}, {tickets_die, 2}, {tickets_of_others, 2},
-     {tickets_and_old_nodes, 2}, {tickets_forked, 2}, {hints, 1})
+     {tickets_and_old_nodes, 2}, {tickets_forked, 2}, {tickets_orphaned, 2}, {hints, 1})

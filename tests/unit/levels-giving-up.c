@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include "pthread/turn.h"
 #include "guests.h"
 
 static void nothing(int number)
@@ -155,5 +156,22 @@ START_TEST(times_out)
 }
 END_TEST
 
+/* A thread ends, or a handler has to wait, while its node is in no queue, as there is no bay; its status is that of an
+ * earlier use. */
+START_TEST(no_bay)
+{
+	static const char *const names[] = {"hmcs", "clof:tkt-clh-hem-mcs", "c-bo-mcs", "c-tkt-tkt", "c-ptl-tkt",
+					    "a-c-bo-bo", "a-c-bo-clh"};
+	struct pk_waiter *w;
+
+	use(names[_i]);
+	w = node_at('A');
+	w->status = pk_in_state(w->status, PK_HEAD);
+	pk_turn_gone(w);
+	ck_assert_int_eq(pk_state(w->status), PK_HEAD);
+	ck_assert_uint_eq(w->busy, 1);
+}
+END_TEST
+
 UNIT("levels-giving-up", {gives_up, 2 * 16 * FAIR}, {given_up_as_head, 8 * (FAIR + COHORTS)}, {handler_waits, FAIR},
-     {times_out, 14})
+     {times_out, 14}, {no_bay, 7})
