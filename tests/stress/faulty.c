@@ -7,6 +7,7 @@
  * otherwise:
  *	mmap		only the N-th mapping is refused
  *	nomem		the N-th mapping and all later ones
+ *	unmapped	any mapping
  *	eintr		a futex wait ends with EINTR at once
  *	again		... with EAGAIN, although the word is as expected
  *	spurious	... with 0, although nobody has woken it
@@ -14,7 +15,7 @@
  *	slow		a wake-up is made up to 1 ms late
  *	unmoved		moving a sleeper fails with EAGAIN
  *	refused		moving a sleeper fails with ENOSYS
- *	cpu		the number of the CPU is any below 4096
+ *	cpu		the number of the CPU is any up to twice what the library knows, or none (-1, -2)
  *	advice		madvise is refused (the page that is wiped at fork)
  *	affinity	the affinity mask cannot be read
  *	clock		CLOCK_REALTIME jumps, as jumps.h has it (with jumping.c)
@@ -32,11 +33,12 @@
 
 #include "base/arch/arch.h"
 #include "jumps.h"
+#include "rt/topology.h"
 
-enum fault { MMAP, NOMEM, EINTRS, AGAIN, SPURIOUS, LATE, SLOW, UNMOVED, REFUSED, CPU, ADVICE, AFFINITY, CLOCK, FAULTS };
+enum fault { MMAP, NOMEM, UNMAPPED, EINTRS, AGAIN, SPURIOUS, LATE, SLOW, UNMOVED, REFUSED, CPU, ADVICE, AFFINITY, CLOCK, FAULTS };
 
-static const char *const names[FAULTS] = {"mmap",    "nomem",	"eintr", "again",  "spurious", "late", "slow",
-					  "unmoved", "refused", "cpu",	 "advice", "affinity", "clock"};
+static const char *const names[FAULTS] = {"mmap",  "nomem",	 "unmapped", "eintr", "again",	 "spurious", "late",
+					  "slow", "unmoved", "refused",  "cpu",	 "advice", "affinity", "clock"};
 static uint32_t rarity[FAULTS]; /* 0: never */
 static uint32_t threads, mappings;
 
@@ -138,7 +140,7 @@ static int maps(void)
 {
 	uint32_t n = __atomic_add_fetch(&mappings, 1, __ATOMIC_RELAXED);
 
-	return n != rarity[MMAP] && !(rarity[NOMEM] && n >= rarity[NOMEM]);
+	return n != rarity[MMAP] && !(rarity[NOMEM] && n >= rarity[NOMEM]) && !strikes(UNMAPPED);
 }
 
 long fault_syscall(long nr, long a, long b, long c, long d, long e, long f)
@@ -168,6 +170,6 @@ char *fault_thread_pointer(void)
 {
 	if (!strikes(CPU))
 		return true_thread_pointer();
-	own.lie.cpu_id = roll() % 4096;
+	own.lie.cpu_id = roll() % 4 ? roll() % (2 * PK_CPUS_MAX) : (uint32_t)-1 - roll() % 2;
 	return (char *)&own.lie - __rseq_offset;
 }

@@ -6,10 +6,12 @@
 
 #include <stdint.h>
 
+enum { JUMPS_AHEAD_NS = 3000000 };
+
 /* An hour back, right again, a little ahead, a little back: each for 40 ms. */
 static inline int64_t jump_ns(int64_t monotonic_ns)
 {
-	static const int64_t off[] = {0, -3600000000000, 0, 3000000, -50000000};
+	static const int64_t off[] = {0, -3600000000000, 0, JUMPS_AHEAD_NS, -50000000};
 
 	return off[monotonic_ns / 40000000 % (int64_t)(sizeof(off) / sizeof(off[0]))];
 }

@@ -114,8 +114,8 @@ static void print_plan(void)
 	for (int i = 0; i < ACTS; i++)
 		if (p->weight[i])
 			dprintf(2, " %s %u", act_names[i], p->weight[i]);
-	dprintf(2, "\n  signals %u, forks %u, cancels %u, moves %u, niceness %u%s%s\n", p->signals, p->forks,
-		p->cancels, p->moves, p->niceness, p->one_cpu ? ", one CPU" : "",
+	dprintf(2, "\n  signals %u, forks %u, cancels %u, moves %u, unplugs %u, niceness %u%s%s\n", p->signals, p->forks,
+		p->cancels, p->moves, p->unplugs, p->niceness, p->one_cpu ? ", one CPU" : "",
 		p->mixed ? ", glibc's functions, too" : "");
 }
 
@@ -289,6 +289,7 @@ static void make_plan(struct plan *p, uint64_t seed, uint32_t round)
 	p->crowds = one_in(&d, 2);
 	p->mixed = with("mixed") && one_in(&d, 5);
 	p->one_cpu = with("moves") && one_in(&d, 8);
+	p->unplugs = with("moves") ? perhaps(&d, 1, 4, 30) : 0;
 	plan_scenes(p, &d);
 }
 
@@ -304,6 +305,21 @@ static void some_cpus(struct dice *d, cpu_set_t *set)
 			CPU_SET(cpu, set);
 	if (!CPU_COUNT(set))
 		*set = allowed;
+}
+
+/* As where CPUs are taken from a container, or given back: all its threads go at once. */
+static void unplug(struct dice *d)
+{
+	cpu_set_t set;
+
+	some_cpus(d, &set);
+	sched_setaffinity(atomic_load(&common->worker), sizeof(set), &set); /* who is made from now on inherits it */
+	for (int i = 0; i < SLOTS; i++) {
+		int tid = atomic_load(&common->thread[i].tid);
+
+		if (tid)
+			sched_setaffinity(tid, sizeof(set), &set);
+	}
 }
 
 static void cancel_one(int from)
@@ -346,6 +362,8 @@ static void *gremlin_main(void *arg)
 			some_cpus(&d, &set);
 			sched_setaffinity(tid, sizeof(set), &set);
 		}
+		if (one_in(&d, p->unplugs))
+			unplug(&d);
 		if (one_in(&d, p->niceness))
 			setpriority(PRIO_PROCESS, (id_t)tid, (int)roll_below(&d, 12));
 	}

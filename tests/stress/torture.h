@@ -174,7 +174,7 @@ struct plan {
 	int rounds;	/* of a loop inside */
 	uint32_t reads; /* of 100 */
 	/* gremlins: one in so many milliseconds */
-	uint32_t signals, forks, cancels, moves, niceness;
+	uint32_t signals, forks, cancels, moves, unplugs, niceness;
 	bool crowds; /* many wait in boxes */
 	bool one_cpu;
 	bool mixed; /* glibc's own functions on the same mutexes, too */
