@@ -374,7 +374,7 @@ static bool is_glibcs(struct pk_cond *c)
 {
 	if (pk_unlikely(pk_cond_is_shared(c)))
 		return !pk_cond_is_ours(c);
-	return pk_unlikely(!pk_self.tid) && !pk_thread_start();
+	return pk_unlikely(!pk_self.tid) ? !pk_thread_start() : pk_unlikely(pk_thread_forwards());
 }
 
 int pk_cond_signal_slow(pthread_cond_t *cond)
@@ -472,15 +472,99 @@ static void act_if_cancelled(void)
 	pk_thread_acts(acts);
 }
 
+/* Those behind the thread go for the mutex by themselves. */
+static void wake_chain(void)
+{
+	struct pk_waiter *chain = pk_self.chain;
+
+	pk_self.chain = NULL;
+	wake(chain);
+}
+
+/* A wait that has begun. */
+struct wait {
+	struct pk_cond *c;
+	pthread_mutex_t *mutex;
+	struct pk_queue *home;
+	struct pk_waiter *w;
+	bool user;  /* the mutex counts the thread, which is to be taken back */
+	bool watch; /* it is told of: `watched` */
+	bool left;  /* it was not signalled */
+	struct pk_watched watched;
+	__pthread_unwind_buf_t *frame;
+};
+
+/* Something has become of the node: have the mutex again. What locking it says. */
+static int resume(struct wait *s)
+{
+	struct pk_waiter *w = s->w, *next = NULL;
+	enum pk_state state = pk_state(pk_load_acquire(&w->status)); /* C2 */
+	bool queued;
+	int ret = 0;
+
+	s->left = state == PK_LEAVING;
+	if (pk_unlikely(s->watch))
+		pk_watch_end(&s->watched, PK_WATCH_COND, s->c, s->left);
+	if (state == PK_SIGNALLED || (state == PK_HEAD && !w->queue))
+		next = pk_load_relaxed(&w->next);
+	if (s->home && state != PK_SIGNALLED && state != PK_LEAVING) {
+		queued = state == PK_SPINNING || (state == PK_HEAD && w->queue);
+		pk_mutex_cond_settle(s->mutex, w, queued, s->user);
+		pk_store_relaxed(&pk_self.waits, NULL);
+		if (state == PK_HEAD && !queued)
+			pk_waiter_free(w);
+	} else {
+		pk_store_relaxed(&pk_self.waits, NULL);
+		if (s->left)
+			leave(s->c, w);
+		else if (state == PK_SIGNALLED)
+			pk_waiter_free(w);
+		if (pk_unlikely(next != NULL)) {
+			wake_chain(); /* of the wait that this one, in a handler, has come into */
+			pk_self.chain = next;
+		}
+		ret = pk_mutex_cond_lock(s->mutex, s->user);
+		pk_self.chain = NULL;
+	}
+	if (next)
+		deliver_to(s->home, next);
+	return ret;
+}
+
+/* A handler that has come into the sleep ends the thread, or acts on a cancellation. The program's cleanup handlers
+ * are to find the mutex locked (POSIX, pthread_cond_wait). A signal that was meant for the thread is lost with it: the
+ * object may be gone. */
+static void unwound(void *wait)
+{
+	struct wait *s = wait;
+
+	/* A handler may call pthread_exit, and glibc would come here again. */
+	__pthread_unregister_cancel(s->frame);
+	pk_thread_acts(true);
+	pk_store_relaxed(&pk_self.asleep, false);
+	stop_waiting(s->w);
+	sleep_blocked(s->w, NULL);
+	resume(s);
+}
+
+/* sleep_blocked(), in a frame of its own: what setjmp saves is not to be kept from registers elsewhere. */
+static PK_NOINLINE int sleep_until_settled(struct wait *s, const struct pk_deadline *deadline)
+{
+	int late;
+
+	pthread_cleanup_push(unwound, s);
+	s->frame = &__cancel_buf; /* glibc's macro has it */
+	late = sleep_blocked(s->w, deadline);
+	pthread_cleanup_pop(0);
+	return late;
+}
+
 /* Wait with node w. */
 static int wait_listed(struct pk_cond *c, pthread_mutex_t *mutex, struct pk_queue *home, struct pk_waiter *w,
 		       const struct pk_deadline *deadline)
 {
 	struct pk_record *r = w->record;
-	struct pk_waiter *next = NULL;
-	struct pk_watched watched;
-	bool user, queued, watch, left = false;
-	enum pk_state state;
+	struct wait s;
 	int late, ret;
 
 	pk_count(w, PK_STAT_blocked);
@@ -499,40 +583,38 @@ static int wait_listed(struct pk_cond *c, pthread_mutex_t *mutex, struct pk_queu
 	pk_fence(); /* C3 */
 	if (pk_unlikely(pk_load_acquire(&r->cancelled)) && !pk_self.acts)
 		stop_waiting(w);
-	ret = pk_mutex_cond_unlock(mutex, &user);
+	s.c = c;
+	s.mutex = mutex;
+	s.home = home;
+	s.w = w;
+	ret = pk_mutex_cond_unlock(mutex, &s.user);
 	if (pk_unlikely(ret)) {
 		pk_store_relaxed(&pk_self.waits, NULL);
 		take_back(c, w);
 		return ret;
 	}
-	watch = pk_watch_begin(&watched);
-	late = sleep_blocked(w, deadline);
-	state = pk_state(pk_load_acquire(&w->status)); /* C2 */
-	if (pk_unlikely(watch))
-		pk_watch_end(&watched, PK_WATCH_COND, c, state == PK_LEAVING);
-	if (state == PK_SIGNALLED || (state == PK_HEAD && !w->queue))
-		next = pk_load_relaxed(&w->next);
-	if (home && state != PK_SIGNALLED && state != PK_LEAVING) {
-		queued = state == PK_SPINNING || (state == PK_HEAD && w->queue);
-		pk_mutex_cond_settle(mutex, w, queued);
-		pk_store_relaxed(&pk_self.waits, NULL);
-		if (state == PK_HEAD && !queued)
-			pk_waiter_free(w);
-	} else {
-		pk_store_relaxed(&pk_self.waits, NULL);
-		left = state == PK_LEAVING;
-		if (left)
-			leave(c, w);
-		else if (state == PK_SIGNALLED)
-			pk_waiter_free(w);
-		ret = pk_mutex_cond_lock(mutex, user);
-	}
-	if (next)
-		deliver_to(home, next);
+	s.watch = pk_watch_begin(&s.watched);
+	late = sleep_until_settled(&s, deadline);
+	ret = resume(&s);
 	/* Nobody has signalled us, so it is pthread_cancel's doing, most likely. */
-	if (left && !late)
+	if (s.left && !late)
 		act_if_cancelled();
 	return ret ? ret : late;
+}
+
+struct doze {
+	pthread_mutex_t *mutex;
+	bool user;
+	__pthread_unwind_buf_t *frame;
+};
+
+static void doze_unwound(void *doze)
+{
+	const struct doze *s = doze;
+
+	__pthread_unregister_cancel(s->frame);
+	pk_thread_acts(true);
+	pk_mutex_cond_lock(s->mutex, s->user);
 }
 
 /* Wait without a node: in short sleeps, each of which may be the last. */
@@ -542,15 +624,18 @@ static PK_COLD int doze(pthread_mutex_t *mutex, const struct pk_deadline *deadli
 	uint64_t until = pk_clock_us() + DOZE_US;
 	struct timespec soon = {(time_t)(until / 1000000), (long)(until % 1000000 * 1000)};
 	struct pk_deadline nap = {&soon, CLOCK_MONOTONIC};
-	bool user;
-	int ret = pk_mutex_cond_unlock(mutex, &user);
+	struct doze s = {mutex, false, NULL};
+	int ret = pk_mutex_cond_unlock(mutex, &s.user);
 
 	if (ret)
 		return ret;
 	pk_count_in(pk_self.record, PK_STAT_dozed);
+	pthread_cleanup_push(doze_unwound, &s);
+	s.frame = &__cancel_buf;
 	while (!pk_futex_wait(&nobody, 0, &nap))
 		;
-	ret = pk_mutex_cond_lock(mutex, user);
+	pthread_cleanup_pop(0);
+	ret = pk_mutex_cond_lock(mutex, s.user);
 	act_if_cancelled();
 	if (!ret && deadline && pk_clock_passed(deadline->clock, deadline->abstime))
 		ret = ETIMEDOUT;
@@ -629,6 +714,9 @@ int pk_cond_clockwait(pthread_cond_t *cond, pthread_mutex_t *mutex, clockid_t cl
 
 void pk_cond_waiter_gone(struct pk_waiter *w)
 {
+	wake_chain();
+	if (!w)
+		return;
 	if (w->policy != PK_POLICY_word) { /* in a lock's queue */
 		pk_turn_gone(w);
 		return;

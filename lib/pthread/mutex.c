@@ -29,16 +29,17 @@ static PK_COLD bool begin(uint64_t kind)
 
 /* The way there for the functions that count: a call at their end costs the ways
  * past it nothing. */
-#define PK_BEGIN(name)                                                                                                 \
+#define PK_BEGIN(name, first)                                                                                          \
 	static PK_COLD int name##_begin(pthread_mutex_t *mutex, uint64_t kind)                                         \
 	{                                                                                                              \
 		if (begin(kind))                                                                                       \
 			return pk_mutex_##name##_slow(mutex, kind, pk_self.tid);                                       \
+		first;                                                                                                 \
 		return pk_real()->pthread_mutex_##name(mutex);                                                         \
 	}
-PK_BEGIN(lock)
-PK_BEGIN(trylock)
-PK_BEGIN(unlock)
+PK_BEGIN(lock, pk_turn_step_back())
+PK_BEGIN(trylock, )
+PK_BEGIN(unlock, )
 
 PK_INLINE bool is_type(uint64_t kind, int type)
 {
@@ -85,6 +86,10 @@ int pk_mutex_lock_wait(struct pk_mutex *m, const struct pk_deadline *deadline)
 		PK_PROBE3(mutex_clocklock_entry, m, deadline->clock, deadline->abstime);
 	watch = pk_watch_begin(&watched);
 	ret = pk_turn_wait(&at, deadline);
+	/* An impatient head has others queue, but who can have the mutex at once must not be told that it is late
+	 * (POSIX, pthread_mutex_timedlock). */
+	if (pk_unlikely(ret) && pk_mutex_take(m))
+		ret = 0;
 	if (pk_unlikely(watch))
 		pk_watch_end(&watched, PK_WATCH_MUTEX, m, ret);
 	if (ret)
@@ -127,8 +132,10 @@ int pk_mutex_clocklock(pthread_mutex_t *mutex, clockid_t clock, const struct tim
 
 	if (clock != CLOCK_REALTIME && clock != CLOCK_MONOTONIC)
 		return EINVAL;
-	if (!is_ours(kind, pk_self.tid) && !begin(kind))
+	if (!is_ours(kind, pk_self.tid) && !begin(kind)) {
+		pk_turn_step_back();
 		return pk_real()->pthread_mutex_clocklock(mutex, clock, abstime);
+	}
 	return lock(m, kind, pk_self.tid, &deadline);
 }
 
@@ -138,8 +145,10 @@ int pk_mutex_timedlock(pthread_mutex_t *mutex, const struct timespec *abstime)
 	struct pk_deadline deadline = {abstime, CLOCK_REALTIME};
 	uint64_t kind = pk_load_relaxed(&m->kind);
 
-	if (!is_ours(kind, pk_self.tid) && !begin(kind))
+	if (!is_ours(kind, pk_self.tid) && !begin(kind)) {
+		pk_turn_step_back();
 		return pk_real()->pthread_mutex_timedlock(mutex, abstime);
+	}
 	return lock(m, kind, pk_self.tid, &deadline);
 }
 
@@ -227,7 +236,7 @@ static bool steal(struct pk_queue *q)
 	return r && pk_waiters_idle(r) && pk_word_steal(&at);
 }
 
-void pk_mutex_cond_settle(pthread_mutex_t *mutex, struct pk_waiter *w, bool queued)
+void pk_mutex_cond_settle(pthread_mutex_t *mutex, struct pk_waiter *w, bool queued, bool user)
 {
 	struct pk_mutex *m = pk_mutex_of(mutex);
 	struct pk_site at = site(m);
@@ -239,7 +248,8 @@ void pk_mutex_cond_settle(pthread_mutex_t *mutex, struct pk_waiter *w, bool queu
 	if (pk_unlikely(watch))
 		pk_watch_end(&watched, PK_WATCH_MUTEX, m, 0);
 	own(m, pk_load_relaxed(&m->kind), pk_self.tid);
-	m->nusers--;
+	if (user)
+		m->nusers--;
 }
 
 int pk_mutex_wake(struct pk_mutex *m)

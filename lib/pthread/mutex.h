@@ -62,7 +62,7 @@ int pk_mutex_wake(struct pk_mutex *m);
 int pk_mutex_cond_begin(pthread_mutex_t *mutex, struct pk_queue **home);
 int pk_mutex_cond_unlock(pthread_mutex_t *mutex, bool *user);
 int pk_mutex_cond_lock(pthread_mutex_t *mutex, bool user);
-void pk_mutex_cond_settle(pthread_mutex_t *mutex, struct pk_waiter *w, bool queued);
+void pk_mutex_cond_settle(pthread_mutex_t *mutex, struct pk_waiter *w, bool queued, bool user);
 
 /* Take the word if it is free. Acquire pairs with the release in unlock. */
 PK_INLINE bool pk_mutex_take(struct pk_mutex *m)

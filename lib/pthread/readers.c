@@ -238,6 +238,9 @@ void pk_readers_warm(struct pk_rwlock *rw)
 
 	if (!(pk_readers_visible || in_bays) || (pk_load_relaxed(&rw->state) & PK_RW_SPREAD))
 		return;
+	/* In a packed struct: an entry has a tag there. */
+	if (pk_unlikely((uintptr_t)rw & PK_READ_TAG))
+		return;
 	if (heat < heat_wanted) {
 		pk_store_relaxed(&rw->heat, heat);
 		return;

@@ -315,6 +315,7 @@ static PK_NOINLINE int lock_in_front(struct pk_rwlock *rw, bool write, uint64_t 
 	int ret;
 
 	pk_control_poll();
+	pk_turn_step_back();
 	s = pk_load_relaxed(&rw->state);
 	if (write && prefers_writers(rw))
 		while ((s & PK_RW_WAITERS) != PK_RW_WAITERS && !f.waiter)
@@ -439,6 +440,7 @@ static PK_NOINLINE int wait_to_read(struct pk_rwlock *rw, const struct pk_deadli
 	int ret;
 
 	pk_control_poll();
+	pk_turn_step_back();
 	for (unsigned budget = pk_spin_steal(pk_spin_front()), gap = READER_GAP; budget;) {
 		rest(&budget, &gap);
 		if (may_read(rw, pk_load_relaxed(&rw->state)) && (ret = try_to_read(rw, false)) != EBUSY)
@@ -613,7 +615,7 @@ out:
  * glibc's function is to be called. */
 static bool is_ours(const struct pk_rwlock *rw)
 {
-	return pk_likely(!rw->shared) && (pk_likely(pk_self.tid) || pk_thread_start());
+	return pk_likely(!rw->shared) && (pk_likely(pk_self.tid) ? pk_likely(!pk_thread_forwards()) : pk_thread_start());
 }
 
 /* As glibc: looked at even if nobody has to wait. */

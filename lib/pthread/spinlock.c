@@ -227,8 +227,7 @@ static void wait_served(pthread_spinlock_t *lock)
 	struct pk_record *r;
 	struct pk_bay *bay;
 
-	/* Bays are found by addresses that are aligned; in packed structs others work on x86. */
-	r = pk_sockets > 1 && (uintptr_t)lock % sizeof(*lock) == 0 ? pk_thread_record() : NULL;
+	r = pk_sockets > 1 ? pk_thread_record() : NULL;
 	bay = r ? enter_bay(lock, r) : NULL;
 	if (!bay) {
 		wait_at_word(lock);

@@ -165,13 +165,17 @@ static PK_NOINLINE void wait_in_lot(const struct pk_site *at, const struct pk_ad
  * queue, as it may want the very lock, and lets those pass who are behind the
  * sleeper: one of them may hold what it wants. (POSIX forbids such handlers;
  * glibc does not mind them.) */
-static PK_COLD int wait_in_handler(const struct pk_site *at, struct pk_waiter *outer,
-				   const struct pk_deadline *deadline)
+static PK_COLD int wait_in_handler(const struct pk_site *at, const struct pk_deadline *deadline)
+{
+	pk_turn_step_back();
+	return pk_word_wait(at, NULL, NULL, false, deadline);
+}
+
+void pk_turn_step_back(void)
 {
 	/* Only a sleeper's: awake, it may be in the middle of shuffling. */
-	if (pk_load_relaxed(&pk_self.asleep))
-		give_up(outer);
-	return pk_word_wait(at, NULL, NULL, false, deadline);
+	if (pk_unlikely(pk_self.waits && pk_load_relaxed(&pk_self.asleep)))
+		give_up(pk_self.waits);
 }
 
 PK_NOINLINE int pk_turn_wait(const struct pk_site *at, const struct pk_deadline *deadline)
@@ -183,11 +187,11 @@ PK_NOINLINE int pk_turn_wait(const struct pk_site *at, const struct pk_deadline 
 
 	pk_control_poll(); /* the policy may be another one from here on */
 	ops = pk_policy_for(at->policy);
-	r = ops ? pk_thread_record() : NULL;
-	if (!r)
-		return pk_word_wait(at, NULL, NULL, false, deadline);
+	r = ops || pk_self.waits ? pk_thread_record() : NULL; /* which sees that this is a child */
 	if (pk_unlikely(pk_self.waits != NULL))
-		return wait_in_handler(at, pk_self.waits, deadline);
+		return wait_in_handler(at, deadline);
+	if (!r || !ops)
+		return pk_word_wait(at, NULL, NULL, false, deadline);
 	pk_word_come(at);
 	socket = pk_socket_here(r->index);
 	if (pk_lot_open && !deadline) {
@@ -222,6 +226,8 @@ void pk_turn_settle(const struct pk_site *at, struct pk_waiter *w, pk_steal *ste
 
 void pk_turn_gone(struct pk_waiter *w)
 {
+	if (!w)
+		return;
 	pk_spin_end(w);
 	give_up(w);
 }

@@ -17,6 +17,10 @@ int pk_turn_wait(const struct pk_site *at, const struct pk_deadline *deadline);
  * (null) to the word. `steal` is settle's (admit/admit.h). */
 void pk_turn_settle(const struct pk_site *at, struct pk_waiter *w, pk_steal *steal);
 
+/* The thread is about to wait for something else, in a place that does not tell us more. In a handler, in the middle of
+ * a wait of its own: it gives up its place, as those behind it may have what it wants. */
+void pk_turn_step_back(void);
+
 /* The thread that waits with that node is no more. */
 void pk_turn_gone(struct pk_waiter *w);
 

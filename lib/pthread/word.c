@@ -204,9 +204,12 @@ int pk_word_wait(const struct pk_site *at, const struct pk_admit_ops *ops, struc
 			pk_spin_missed(w); /* backoff has let it spin at the word, as one of many */
 			pk_count(w, PK_STAT_slept);
 		}
-		pk_store_relaxed(&pk_self.asleep, w != NULL);
+		/* Without a node it may be a handler, whose thread is asleep on one. */
+		if (w)
+			pk_store_relaxed(&pk_self.asleep, true);
 		late = pk_futex_wait(at->word, 2, deadline);
-		pk_store_relaxed(&pk_self.asleep, false);
+		if (w)
+			pk_store_relaxed(&pk_self.asleep, false);
 		if (late)
 			return late;
 		t.take = 2;

@@ -256,6 +256,13 @@ static void set_tuned(const char *otherwise)
 			pk_config_reject("policy", "auto", "there is no parkade.conf");
 		return;
 	}
+	if (strlen(text) == sizeof(text) - 1) {
+		char *end = strrchr(text, '\n');
+
+		*(end ? end : text) = '\0';
+		pk_report("parkade: warning: parkade.conf: longer than %zu bytes: what is behind them is ignored\n",
+			  sizeof(text) - 2);
+	}
 	for (const char *line = text; *line;) {
 		size_t len = strcspn(line, "\n");
 

@@ -20,6 +20,7 @@
 #include "base/arch/arch.h"
 #include "base/atomic.h"
 #include "rt/config.h"
+#include "rt/hush.h"
 
 #ifndef F_SEAL_FUTURE_WRITE
 #define F_SEAL_FUTURE_WRITE 0x0010
@@ -48,6 +49,7 @@ static long fcntl_on(long fd, int what, long arg)
 static void *visible_memory(const char *name, size_t size, int more_seals)
 {
 	long fd = pk_arch_syscall(SYS_memfd_create, (long)name, MFD_CLOEXEC | MFD_ALLOW_SEALING, 0, 0, 0, 0), high, at;
+	struct pk_hush h;
 
 	if (failed(fd))
 		return NULL;
@@ -57,7 +59,9 @@ static void *visible_memory(const char *name, size_t size, int more_seals)
 		fd = high;
 	}
 	pk_arch_syscall(SYS_fchmod, fd, S_IRUSR | S_IWUSR, 0, 0, 0, 0);
+	pk_hush_begin(&h);
 	at = pk_arch_syscall(SYS_ftruncate, fd, (long)size, 0, 0, 0, 0);
+	pk_hush_end(&h, failed(at) ? (int)-at : 0);
 	if (!failed(at))
 		at = pk_arch_syscall(SYS_mmap, 0, (long)size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	/* Sealed after it is mapped: FUTURE_WRITE is about mappings to come. */

@@ -18,10 +18,31 @@ static int resolved;
 
 /* An allocator may lock, and so get us here, before any constructor has run: what is
  * looked up is there, for the loader allocates memory to say that it is not. */
+static bool is_ours(const void *function)
+{
+	Dl_info its, own;
+
+	return dladdr(function, &its) && dladdr(&table, &own) && its.dli_fbase == own.dli_fbase;
+}
+
+/* Somebody in front of us wraps dlsym: "next" is then what comes after that library, which is us. */
+static PK_COLD void *find_by_file(const char *name)
+{
+	static const char *const homes[] = {"libpthread.so.0", "libc.so.6"}; /* until 2.33, and since */
+	void *found = NULL, *handle;
+
+	for (unsigned i = 0; !found && i < sizeof(homes) / sizeof(homes[0]); i++)
+		if ((handle = dlopen(homes[i], RTLD_LAZY | RTLD_NOLOAD)))
+			found = dlsym(handle, name);
+	return found;
+}
+
 static void *find(const char *name, const char *version)
 {
 	void *found = version ? dlvsym(RTLD_NEXT, name, version) : dlsym(RTLD_NEXT, name);
 
+	if (pk_unlikely(found && is_ours(found)))
+		found = find_by_file(name);
 	if (!found) {
 		pk_report("parkade: error: the C library has no %s\n", name);
 		abort();

@@ -4,31 +4,23 @@
 #include "rt/report.h"
 
 #include <errno.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/arch/arch.h"
+#include "rt/hush.h"
 
-/* One write, so that lines of several processes do not mix. When nobody reads
- * the pipe that it goes to, the program must not die of our line: the SIGPIPE is
- * kept back, and taken away unless another one was waiting already. */
+/* One write, so that lines of several processes do not mix. */
 static void print(const char *line, int len)
 {
-	static const struct timespec now;
-	sigset_t pipe_only, before, pending;
+	struct pk_hush h;
+	long n;
 
-	sigemptyset(&pipe_only);
-	sigaddset(&pipe_only, SIGPIPE);
-	sigpending(&pending);
-	pthread_sigmask(SIG_BLOCK, &pipe_only, &before);
-	if (pk_arch_syscall(SYS_write, STDERR_FILENO, (long)line, len, 0, 0, 0) == -EPIPE &&
-	    !sigismember(&pending, SIGPIPE))
-		sigtimedwait(&pipe_only, NULL, &now);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	pk_hush_begin(&h);
+	n = pk_arch_syscall(SYS_write, STDERR_FILENO, (long)line, len, 0, 0, 0);
+	pk_hush_end(&h, n < 0 ? (int)-n : 0);
 }
 
 void pk_report(const char *format, ...)

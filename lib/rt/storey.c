@@ -95,6 +95,9 @@ struct pk_bay *pk_bay_enter(unsigned socket, const void *object)
 	bay_set *storey = pk_load_acquire(&storeys[socket]); /* O1 */
 	struct pk_bay *bay;
 
+	/* In a packed struct, where x86 alone puts up with it: the key has no room for the lowest bits. */
+	if (pk_unlikely((uintptr_t)object % 4))
+		return NULL;
 	if (pk_unlikely(!storey) && !(storey = map_storey(socket)))
 		return NULL;
 	bay = storey[set_of(object)];

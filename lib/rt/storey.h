@@ -66,7 +66,7 @@ uint32_t pk_contexts_known(void);
 struct pk_waiter *pk_context_nth(uint32_t n);
 
 /* Become a user of the object's bay on that socket, of a new one if it has none.
- * Null: none is free, or there is no memory. `object` is 4-byte aligned. Sequentially
+ * Null: none is free, there is no memory, or `object` is not 4-byte aligned. Sequentially
  * consistent with pk_bay_next(): who enters and then looks at a flag sees it set, or
  * is seen by who sets it and then looks for users. */
 struct pk_bay *pk_bay_enter(unsigned socket, const void *object);

@@ -15,6 +15,7 @@
 #include "base/arch/arch.h"
 #include "rt/fork.h"
 #include "rt/real.h"
+#include "rt/report.h"
 
 enum { KEYS_IN_THREAD = 32 };
 
@@ -32,7 +33,7 @@ static void thread_exit(void *value)
 	(void)value;
 	/* Destructors of other keys may still lock: without a record. */
 	pk_self.exiting = true;
-	if (pk_self.waits) {
+	if (pk_self.waits || pk_self.chain) {
 		wait_gone(pk_self.waits);
 		pk_self.waits = NULL;
 	}
@@ -49,12 +50,22 @@ void pk_thread_setup(void (*gone)(struct pk_waiter *w))
 	if (pthread_key_create(&key, thread_exit))
 		return;
 	pk_store_release(&usable, key < KEYS_IN_THREAD);
+	if (key >= KEYS_IN_THREAD)
+		pk_report("parkade: warning: the program has made %u thread-specific keys before the library could "
+			  "make its "
+			  "own: threads wait without queues\n",
+			  (unsigned)key);
 }
 
 void pk_thread_forward(void)
 {
 	pk_store_relaxed(&forward, true);
 	pk_self.tid = 0;
+}
+
+bool pk_thread_forwards(void)
+{
+	return pk_load_relaxed(&forward);
 }
 
 static int gettid_here(void)
@@ -90,7 +101,7 @@ bool pk_thread_start(void)
 
 struct pk_record *pk_thread_record(void)
 {
-	struct pk_record *r = pk_self.record;
+	struct pk_record *r = pk_self.record, *none = NULL;
 
 	if (pk_likely(r && r->incarnation == pk_incarnation()))
 		return r;
@@ -104,13 +115,12 @@ struct pk_record *pk_thread_record(void)
 	r = pk_record_take();
 	if (!r)
 		return NULL;
-	/* A signal handler in between has brought one. */
-	if (pk_unlikely(pk_self.record != NULL)) {
-		pk_record_give(r);
-		return pk_self.record;
-	}
-	pk_self.record = r;
 	r->incarnation = pk_incarnation();
+	/* Or a signal handler in between has brought one. */
+	if (pk_unlikely(!pk_cas_relaxed(&pk_self.record, &none, r))) {
+		pk_record_give(r);
+		return none;
+	}
 	pk_store_relaxed(&r->cancelled, false);
 	pk_store_relaxed(&r->acts, pk_self.acts);
 	pk_store_release(&r->thread, pthread_self()); /* release: `cancelled` is not written after it */
@@ -134,6 +144,10 @@ void pk_thread_fork_child(void)
 	if (pk_self.tid) {
 		pk_self.parent = pk_self.tid;
 		pk_self.tid = tid_of_glibc();
+		/* The first of a PID namespace, forked by the first of another: what the parent holds cannot be told
+		 * from what the child does. */
+		if (pk_self.parent == pk_self.tid)
+			pk_self.parent = 0;
 	}
 	if (!r || r->incarnation == pk_incarnation())
 		return;

@@ -42,20 +42,24 @@ struct pk_thread {
 		struct pk_waiter *first;
 		unsigned count;
 	} moved;
-	int parent;	/* the tid that it had before the last fork */
-	bool asleep;	/* on its node, or as the head on the lock word */
-	bool acts;	/* on a cancellation: its handlers may wait, but not be cancelled */
-	bool watching;	/* tells of a wait: what it waits for meanwhile is not told (rt/watch.h) */
+	/* Those behind it in a broadcast, whom it has to see to once it has the mutex again (pthread/cond.c). */
+	struct pk_waiter *chain;
+	int parent;    /* the tid that it had before the last fork */
+	bool asleep;   /* on its node, or as the head on the lock word */
+	bool acts;     /* on a cancellation: its handlers may wait, but not be cancelled */
+	bool watching; /* tells of a wait: what it waits for meanwhile is not told (rt/watch.h) */
 };
 
 extern __thread struct pk_thread pk_self __attribute__((tls_model("initial-exec"), visibility("hidden")));
 
 /* Once, in the constructor. `gone`: takes a node out of its queue whose thread
- * exits in the middle of its wait. */
+ * exits in the middle of its wait (null: it has none), and sees to its chain. */
 void pk_thread_setup(void (*gone)(struct pk_waiter *w));
 
 /* From now on no thread starts: every call goes to glibc's function. */
 void pk_thread_forward(void);
+/* Whether that is so. Threads that began before then have a tid for good. */
+bool pk_thread_forwards(void);
 
 /* Give the calling thread its tid; false if calls are forwarded to glibc. */
 bool pk_thread_start(void);

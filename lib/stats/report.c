@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/atomic.h"
+#include "rt/hush.h"
 #include "stats/stats.h"
 
 enum { TOP = 10, PER_RECORD = 4096, HEAD = 16384 };
@@ -126,10 +127,14 @@ static uint64_t not_counted(void)
 
 static bool append(const char *path, const struct text *t)
 {
-	int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0666);
-	ssize_t n = fd < 0 ? -1 : write(fd, t->at, t->len);
-	int why = errno;
+	int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0666), why;
+	struct pk_hush h;
+	ssize_t n;
 
+	pk_hush_begin(&h);
+	n = fd < 0 ? -1 : write(fd, t->at, t->len);
+	why = errno;
+	pk_hush_end(&h, n < 0 ? why : 0);
 	if (fd >= 0)
 		close(fd);
 	errno = n < 0 ? why : n < (ssize_t)t->len ? ENOSPC : 0;

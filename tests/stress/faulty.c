@@ -35,10 +35,26 @@
 #include "jumps.h"
 #include "rt/topology.h"
 
-enum fault { MMAP, NOMEM, UNMAPPED, EINTRS, AGAIN, SPURIOUS, LATE, SLOW, UNMOVED, REFUSED, CPU, ADVICE, AFFINITY, CLOCK, FAULTS };
+enum fault {
+	MMAP,
+	NOMEM,
+	UNMAPPED,
+	EINTRS,
+	AGAIN,
+	SPURIOUS,
+	LATE,
+	SLOW,
+	UNMOVED,
+	REFUSED,
+	CPU,
+	ADVICE,
+	AFFINITY,
+	CLOCK,
+	FAULTS
+};
 
-static const char *const names[FAULTS] = {"mmap",  "nomem",	 "unmapped", "eintr", "again",	 "spurious", "late",
-					  "slow", "unmoved", "refused",  "cpu",	 "advice", "affinity", "clock"};
+static const char *const names[FAULTS] = {"mmap", "nomem",   "unmapped", "eintr", "again",  "spurious", "late",
+					  "slow", "unmoved", "refused",	 "cpu",	  "advice", "affinity", "clock"};
 static uint32_t rarity[FAULTS]; /* 0: never */
 static uint32_t threads, mappings;
 
