@@ -52,6 +52,15 @@ def opened(pid, name, flags):
     return None
 
 
+def own_number(pid):
+    """The number by which the process knows itself, which another namespace may have given it (a container's)."""
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as status:
+        found = re.search(r"^NSpid:.*?(\d+)$", status.read(), re.MULTILINE)
+        if found:
+            return int(found[1])
+    return pid
+
+
 class Page:
     """The control page of a process; a context."""
 
@@ -72,10 +81,11 @@ class Page:
         if self.word(0) != MAGIC or self.word(4) != FORMAT:
             self.__exit__()
             raise Unreachable(f"process {self.pid}: its control page is not one of this release")
-        if self.word(PID) != self.pid:
-            owner = self.word(PID)
+        own, owner = own_number(self.pid), self.word(PID)
+        if owner != own:
             self.__exit__()
-            raise Unreachable(f"process {self.pid} has the page of {owner}, of which it was forked, and none of its own")
+            of = f"{self.pid} ({own} in its namespace)" if own != self.pid else self.pid
+            raise Unreachable(f"process {of} has the page of {owner}, of which it was forked, and none of its own")
         return self
 
     def __exit__(self, *_):
