@@ -17,7 +17,6 @@ programs that start here would get it, and what it would see of the machine."""
 EPILOG = """\
 exit status: 0 the library is in use, or could be; 1 it is not, or that cannot be told; 2 wrong usage."""
 DELEGATED = "mutexes that are robust, process-shared or have a priority protocol, and process-shared rwlocks"
-PRELOAD = "/etc/ld.so.preload"
 
 
 def process(text):
@@ -61,16 +60,6 @@ def say_machine(machine, environment):
         (f"; PARKADE_TOPOLOGY assumes {assumed}" if assumed else ""))
     quota = f", quota of {machine.quota}" if machine.quota is not None else ""
     say("CPUs", f"{spell(machine.usable)}{quota}")
-
-
-def listed():
-    """The library's entry in the list for every program, or None."""
-    try:
-        with open(PRELOAD, encoding="utf-8", errors="replace") as file:
-            text = re.sub("#.*", "", file.read())
-    except OSError:
-        return None
-    return next((name for name in preload.names(text) if preload.OURS.search(name)), None)
 
 
 def policy(environment, library):
@@ -142,8 +131,8 @@ def look_around():
     say("library", f"{paths.LIBRARY}: " + ("a program that preloads it has it" if works else
                                            f"a program that preloads it says: {outcome.strip() or 'nothing'}"))
     say("C library", os.confstr("CS_GNU_LIBC_VERSION"))
-    entry = listed()
-    say("system", f"{PRELOAD} names {entry}" if entry else "not enabled for every program (parkade system enable)")
+    entry = preload.listed()
+    say("system", f"{preload.LIST} names {entry}" if entry else "not enabled for every program (parkade system enable)")
     inherited = [other for other in preload.names(environment.get("LD_PRELOAD")) if preload.OURS.search(other)]
     say("here", f"LD_PRELOAD names {inherited[0]}" if inherited else "commands do not get it (parkade run -- COMMAND)")
     say_settings(environment)
