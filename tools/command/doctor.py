@@ -64,9 +64,10 @@ def say_machine(machine, environment):
 
 def policy(environment, library):
     """What it was started with: a variable of its own, PARKADE_CONF, the library's name, the default."""
-    conf = re.search(r"(?:^|,)policy:([^,]*)", environment.get("PARKADE_CONF", ""))
+    conf = [value for name, _, value in settings.entries(environment.get("PARKADE_CONF", "")) if name == "policy"]
     named = re.search(r"/libparkade-([a-z-]+)\.so", library)
-    for found in (environment.get("PARKADE_POLICY"), conf and conf[1], named and named[1]):
+    # Each is set in its turn, so the last good one counts.
+    for found in (environment.get("PARKADE_POLICY"), *reversed(conf), named and named[1]):
         if found and settings.is_choice(tables.OPTIONS["POLICY"]["choices"], found):
             return found
     return tables.OPTIONS["POLICY"]["default"]
