@@ -88,10 +88,12 @@ def tuned(pid, environment, library):
     for path in places:
         try:
             with open(f"/proc/{pid}/root{path}" if path.startswith("/") else f"/proc/{pid}/cwd/{path}", "rb") as file:
-                text = file.read(TUNED).decode("utf-8", "replace")
+                data = file.read(TUNED)
         except OSError:
             continue
-        if text:
+        if data:
+            # Of one that is longer the line that was cut is left out.
+            text = (data[:max(data.rfind(b"\n"), 0)] if len(data) == TUNED else data).decode("utf-8", "replace")
             found = [value for value in re.findall(r"^[ \t\r]*policy[ \t\r]*=[ \t\r]*(.*?)[ \t\r]*$", text, re.MULTILINE)
                      if settings.is_choice(tables.OPTIONS["POLICY"]["choices"], value)]
             return found[-1] if found and found[-1] != "auto" else otherwise, path
