@@ -2,11 +2,12 @@
 /* SPDX-FileCopyrightText: 2026 The parkade authors */
 /* 32 threads that contend for a mutex and an rwlock while somebody changes the policy (tests/control/steering).
  *
- *	changing [fork|rwlock|spin|cond]
+ *	changing [fork|rwlock|spin|cond|later]
  *
  * Prints a line when all have begun; ends when standard input does: then it says how many sections there were and
  * whether two threads were ever in one at once, or `stuck' if a thread makes no progress for ten seconds. With `fork' a
- * child does all this, which has no page; with the others threads wait for such an object only. */
+ * child does all this, which has no page; with `later' threads begin when a byte comes in, and so do their waits; with the
+ * others threads wait for such an object only. */
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -120,6 +121,11 @@ int main(int argc, char **argv)
 
 		if (child)
 			return waitpid(child, NULL, 0) != child;
+	} else if (argc > 1 && !strcmp(argv[1], "later")) {
+		printf("%d\n", (int)getpid());
+		fflush(stdout);
+		if (read(0, &byte, 1) != 1)
+			return 1;
 	} else if (argc > 1) {
 		only = argv[1];
 	}
@@ -127,8 +133,10 @@ int main(int argc, char **argv)
 	for (int i = 0; i < THREADS; i++)
 		pthread_create(&threads[i], NULL, contend, &progress[i].rounds);
 	pthread_create(&watcher, NULL, watch, NULL);
-	printf("%d\n", (int)getpid());
-	fflush(stdout);
+	if (argc < 2 || strcmp(argv[1], "later") != 0) {
+		printf("%d\n", (int)getpid());
+		fflush(stdout);
+	}
 	while (read(0, &byte, 1) > 0)
 		;
 	__atomic_store_n(&over, 1, __ATOMIC_RELAXED);

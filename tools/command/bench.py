@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 
-from . import arguments, cells, charts, images, paths, report
+from . import arguments, cells, charts, images, paths, preload, report
 from .contest import QUIET, Contestant, Failed, Noise
 from .progress import progress
 from .results import Results, Unreadable
@@ -90,8 +90,8 @@ def make_plan(options):
 
 
 def make_contestants(options):
-    library = options["library"] or paths.LIBRARY
-    found = [Contestant(spec, os.path.abspath(library)) for spec in options["contestant"] or ("glibc", "parkade")]
+    library, listed = options["library"] or paths.LIBRARY, preload.listed() is not None
+    found = [Contestant(spec, os.path.abspath(library), listed) for spec in options["contestant"] or ("glibc", "parkade")]
     if len({contestant.name for contestant in found}) < max(2, len(found)):
         raise ValueError("at least two contestants are wanted, of different names")
     return found
@@ -199,6 +199,9 @@ def measure(args):
             args.parser.error(f"there are results in {place}: --resume goes on with them")
         results = Results.new(options, contestants, paths.VERSION, calibrate())
         os.makedirs(place, exist_ok=True)
+    if any(contestant.is_switched_off for contestant in contestants):
+        print(f"parkade: warning: {preload.LIST} names {preload.listed()}: glibc runs with the library loaded and switched "
+              "off (PARKADE_POLICY=glibc); without it after `parkade system disable'", file=sys.stderr)
     estimate = sum(cell.seconds(seconds) for cell in plan) * rounds * len(contestants)
     print(f"{len(plan)} cells, {rounds} rounds of {', '.join(c.name for c in contestants)}: about "
           f"{estimate / 60:.0f} minutes", file=sys.stderr)

@@ -29,9 +29,9 @@ class Failed(Exception):
 
 class Contestant:
     """`spec' is NAME[=LIBRARY][,VARIABLE=VALUE]...: glibc; parkade; a policy; a name of one's own with a library to
-    preload, or with settings of parkade."""
+    preload, or with settings of parkade. IS_EVERYWHERE: every program has the library (/etc/ld.so.preload)."""
 
-    def __init__(self, spec, parkade):
+    def __init__(self, spec, parkade, is_everywhere=False):
         first, *settings = spec.split(",")
         self.spec = spec
         self.name, _, library = first.partition("=")
@@ -42,6 +42,10 @@ class Contestant:
         if self.is_ours and self.name != "parkade" and not settings:
             self.settings["PARKADE_POLICY"] = self.name
         self.library = os.path.abspath(library) if library else parkade if self.is_ours else None
+        # It cannot be taken away then; but it can leave all to the C library.
+        self.is_switched_off = is_everywhere and self.name == "glibc" and self.library is None
+        if self.is_switched_off:
+            self.settings.setdefault("PARKADE_POLICY", "glibc")
         if self.library and not os.path.isfile(self.library):
             raise ValueError(f"{spec}: there is no library {self.library}")
 

@@ -6,6 +6,7 @@ Both are memory of the process, which it keeps open; who may look at its descrip
 anything: the process may be broken, or another's.
 """
 
+import argparse
 import contextlib
 import fcntl
 import mmap
@@ -14,12 +15,14 @@ import re
 import struct
 import time
 
-from . import locks, tables
+from . import locks, settings, tables
 
 MAGIC, FORMAT, SIZE = 0x6b637470, 1, 4096
 TEXT = 512
 PID, REQUEST, ANSWER, KNOWN, ASKED, REPLY, POLICY, KNOBS, COUNTERS = 8, 12, 16, 20, 24, 536, 1048, 1112, 1176
 KNOB_NAMES = ("spin", "patience", "batch", "reduction")
+LIVE = ("policy",) + KNOB_NAMES          # what may be changed while the process runs
+LINE = 64                       # characters of a change, at most
 STATS_MAGIC, STATS_FORMAT, STATS_HEAD = 0x6b63706b, 1, 4096
 KINDS = ("mutex", "rwlock (read)", "rwlock (write)", "condition", "spin lock")
 COHORTS, SITES, TIMES = 4, 4, 16
@@ -49,11 +52,21 @@ def opened(pid, name, flags):
     return None
 
 
+def own_number(pid):
+    """The number by which the process knows itself, which another namespace may have given it (a container's)."""
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as status:
+        found = re.search(r"^NSpid:.*?(\d+)$", status.read(), re.MULTILINE)
+        if found:
+            return int(found[1])
+    return pid
+
+
 class Page:
     """The control page of a process; a context."""
 
     def __init__(self, pid):
         self.pid = pid
+        self.said = self.refused = ""
         self.fd = opened(pid, "parkade-control", os.O_RDWR)
         if self.fd is None:
             raise Unreachable(f"process {pid} has no control page: it has to be started with PARKADE_CONTROL=1, as by "
@@ -68,10 +81,11 @@ class Page:
         if self.word(0) != MAGIC or self.word(4) != FORMAT:
             self.__exit__()
             raise Unreachable(f"process {self.pid}: its control page is not one of this release")
-        if self.word(PID) != self.pid:
-            owner = self.word(PID)
+        own, owner = own_number(self.pid), self.word(PID)
+        if owner != own:
             self.__exit__()
-            raise Unreachable(f"process {self.pid} has the page of {owner}, of which it was forked, and none of its own")
+            of = f"{self.pid} ({own} in its namespace)" if own != self.pid else self.pid
+            raise Unreachable(f"process {of} has the page of {owner}, of which it was forked, and none of its own")
         return self
 
     def __exit__(self, *_):
@@ -84,27 +98,71 @@ class Page:
     def text(self, at, size):
         return text_of(self.page[at:at + size])
 
-    def ask(self, lines, patience):
-        """Have the process do what the lines say, and look at its counters. False: no thread has come by yet."""
-        data = "\n".join(lines).encode()
-        if len(data) >= TEXT:
-            raise Unreachable("too much at once")
-        until = time.monotonic() + patience
+    def pending(self):
+        """The changes that were asked for and are still to be done: {name: value}, as far as they can be any."""
+        if self.word(ANSWER) == self.word(REQUEST):
+            return {}
+        found = {}
+        for line in self.page[ASKED:ASKED + TEXT].split(b"\0")[0].decode("utf-8", "replace").split("\n"):
+            with contextlib.suppress(argparse.ArgumentTypeError):
+                name, value = settings.option(line[:LINE])
+                if name.lower() in LIVE:
+                    found[name.lower()] = value
+        return found
+
+    def request(self, changes):
+        """Write a request; (what others have asked for that is in it, too, its number). There is one text for all who ask:
+        who has something changed takes along what is still to be done, and who only looks lets it stand, as any request
+        has the counters written."""
         fcntl.flock(self.fd, fcntl.LOCK_EX)
         try:
+            number, before = self.word(REQUEST), self.pending()
+            if not changes and number != self.word(ANSWER):
+                return before, number
+            data = "\n".join(f"{name}={value}" for name, value in {**before, **changes}.items()).encode()
+            if len(data) >= TEXT:
+                raise Unreachable("too much at once")
+            # Where a thread comes by just now, for the request before, it may see some of both. What is asked for here
+            # is then done a second time.
             self.page[ASKED:ASKED + TEXT] = data.ljust(TEXT, b"\0")
-            request = (self.word(REQUEST) + 1) % (1 << 32)
-            struct.pack_into("=I", self.page, REQUEST, request)
-            while self.word(ANSWER) != request:
-                if time.monotonic() > until:
-                    return False
-                time.sleep(0.002)
-            return True
+            number = (number + 1) % (1 << 32)
+            struct.pack_into("=I", self.page, REQUEST, number)
+            return before, number
         finally:
             fcntl.flock(self.fd, fcntl.LOCK_UN)
 
+    def answered(self, number, until):
+        """Whether a thread has come by, for that request or a later one."""
+        while (self.word(ANSWER) - number) % (1 << 32) >= 1 << 31:
+            if time.monotonic() > until:
+                return False
+            time.sleep(0.002)
+        return True
+
+    def ask(self, lines, patience):
+        """Have the process do what the lines say, and look at its counters. False: no thread has come by yet.
+
+        Nobody is kept from asking meanwhile. So the reply may be to another's request, or about a change that was
+        pending; then the same is asked again."""
+        changes, until, first = dict(line.split("=", 1) for line in lines), time.monotonic() + patience, ""
+        self.said = self.refused = ""
+        while True:
+            before, number = self.request(changes)
+            if not self.answered(number, until):
+                return False
+            if not changes:
+                return True
+            self.said = self.text(REPLY, TEXT)
+            if self.word(REQUEST) != number:
+                continue
+            if not (self.said and before):
+                self.refused = "" if self.said else first
+                return True
+            first = self.said
+
     def reply(self):
-        return self.text(REPLY, TEXT)
+        """What was wrong with the changes, or nothing."""
+        return self.said
 
     def policy(self):
         return self.text(POLICY, 64)

@@ -13,13 +13,13 @@ started with PARKADE_CONTROL=1 (as `parkade run' does) and belong to the same us
 threads next has to wait for a lock: before, it makes no difference."""
 EPILOG = """\
 exit status: 0 done; 1 failed; 2 wrong usage; 3 no thread has had to wait yet: it will be done then."""
-LIVE = ("policy",) + control.KNOB_NAMES
 
 
 def change(text):
     name, value = settings.option(text)
-    if name.lower() not in LIVE:
-        raise argparse.ArgumentTypeError(f"{name.lower()} cannot be changed while the process runs, only {', '.join(LIVE)}")
+    if name.lower() not in control.LIVE:
+        raise argparse.ArgumentTypeError(f"{name.lower()} cannot be changed while the process runs, only "
+                                         f"{', '.join(control.LIVE)}")
     return f"{name.lower()}={value}"
 
 
@@ -32,25 +32,38 @@ def add(commands):
     parser.set_defaults(run=run)
 
 
-def show(page):
-    print(f"policy={page.policy()} " + " ".join(f"{name}={value}" for name, value in page.knobs().items()))
+def spelled(values):
+    return " ".join(f"{name}={value}" for name, value in values.items())
+
+
+def in_force(page):
+    return spelled({"policy": page.policy(), **page.knobs()})
+
+
+def look(page):
+    fresh = page.ask([], 0.1)
+    print(in_force(page))
+    if not fresh and page.pending():
+        print(f"not done yet: {spelled(page.pending())}")
+    return 0
 
 
 def run(args):
     try:
         with control.Page(args.pid) as page:
             if not args.changes:
-                page.ask([], 0.1)
-                show(page)
-                return 0
+                return look(page)
             if not page.ask(args.changes, args.wait):
                 print(f"parkade ctl: process {args.pid}: no thread has had to wait yet; it will be done then",
                       file=sys.stderr)
                 return 3
             if page.reply():
-                print(f"parkade ctl: error: process {args.pid}: {page.reply()}", file=sys.stderr)
+                print(f"parkade ctl: error: process {args.pid}: {page.reply()}; in force is {in_force(page)}", file=sys.stderr)
                 return 1
-            show(page)
+            if page.refused:
+                print(f"parkade ctl: warning: process {args.pid}: what was asked for before is not done: {page.refused}",
+                      file=sys.stderr)
+            print(in_force(page))
             return 0
     except control.Unreachable as error:
         print(f"parkade ctl: error: {error}", file=sys.stderr)

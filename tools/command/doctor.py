@@ -15,9 +15,10 @@ DESCRIPTION = """\
 With the number of a process: whether it has the library, under which settings, and what is in the way. Without: whether
 programs that start here would get it, and what it would see of the machine."""
 EPILOG = """\
-exit status: 0 the library is in use, or could be; 1 it is not, or that cannot be told; 2 wrong usage."""
+exit status: 0 the library is in use, or could be; 1 it is not there or switched off (policy glibc), or that cannot be told;
+2 wrong usage."""
+TUNED = 4095                    # bytes that the library reads of parkade.conf
 DELEGATED = "mutexes that are robust, process-shared or have a priority protocol, and process-shared rwlocks"
-PRELOAD = "/etc/ld.so.preload"
 
 
 def process(text):
@@ -63,39 +64,61 @@ def say_machine(machine, environment):
     say("CPUs", f"{spell(machine.usable)}{quota}")
 
 
-def listed():
-    """The library's entry in the list for every program, or None."""
-    try:
-        with open(PRELOAD, encoding="utf-8", errors="replace") as file:
-            text = re.sub("#.*", "", file.read())
-    except OSError:
-        return None
-    return next((name for name in preload.names(text) if preload.OURS.search(name)), None)
-
-
 def policy(environment, library):
     """What it was started with: a variable of its own, PARKADE_CONF, the library's name, the default."""
-    conf = re.search(r"(?:^|,)policy:([^,]*)", environment.get("PARKADE_CONF", ""))
+    conf = [value for name, _, value in settings.entries(environment.get("PARKADE_CONF", "")) if name == "policy"]
     named = re.search(r"/libparkade-([a-z-]+)\.so", library)
-    for found in (environment.get("PARKADE_POLICY"), conf and conf[1], named and named[1]):
+    # Each is set in its turn, so the last good one counts.
+    for found in (environment.get("PARKADE_POLICY"), *reversed(conf), named and named[1]):
         if found and settings.is_choice(tables.OPTIONS["POLICY"]["choices"], found):
             return found
     return tables.OPTIONS["POLICY"]["default"]
 
 
-def in_force(pid, started):
-    """The policy now, in words: what the control page says, where there is one; who asks for nothing waits for nobody."""
+def tuned(pid, environment, library):
+    """What policy auto comes to, and by which file: as the library reads it, but it may have changed since."""
+    env = {name: environment.get(name, "") for name in ("PARKADE_TUNED", "XDG_CONFIG_HOME", "HOME")}
+    if env["PARKADE_TUNED"]:
+        places = [env["PARKADE_TUNED"]]
+    else:
+        own = [f"{env['XDG_CONFIG_HOME']}/parkade.conf"] if env["XDG_CONFIG_HOME"].startswith("/") else \
+            [f"{env['HOME']}/.config/parkade.conf"] if env["HOME"].startswith("/") else []
+        places = [*own, "/etc/parkade.conf"]
+    otherwise = policy({}, library)
+    for path in places:
+        try:
+            with open(f"/proc/{pid}/root{path}" if path.startswith("/") else f"/proc/{pid}/cwd/{path}", "rb") as file:
+                data = file.read(TUNED)
+        except OSError:
+            continue
+        if data:
+            # Of one that is longer the line that was cut is left out.
+            text = (data[:max(data.rfind(b"\n"), 0)] if len(data) == TUNED else data).decode("utf-8", "replace")
+            found = [value for value in re.findall(r"^[ \t\r]*policy[ \t\r]*=[ \t\r]*(.*?)[ \t\r]*$", text, re.MULTILINE)
+                     if settings.is_choice(tables.OPTIONS["POLICY"]["choices"], value)]
+            return found[-1] if found and found[-1] != "auto" else otherwise, path
+    return otherwise, None
+
+
+def in_force(pid, started, found=None, by=None):
+    """The policy now, in words, and whether it is the library's: what the control page says, where there is one; who asks
+    for nothing waits for nobody. Of auto: what it came to, and BY which file."""
+    if started == "auto":
+        as_started = f"auto, as started: {found}" + (f" by {by}, as that is now" if by else ", as no parkade.conf can be read")
+    else:
+        found, as_started = started, f"{started}, as started"
+    off = ("glibc" if started == "glibc" else as_started) + ": its locks are the C library's"
     if started == "glibc":
-        return "glibc: its locks are the C library's"
+        return off, False
     try:
         with control.Page(pid) as page:
             now, knobs = page.policy(), page.knobs()
-    except control.Unreachable:
-        return f"{started}, as started"
+    except control.Unreachable:     # under glibc there is never one
+        return (off, False) if found == "glibc" else (as_started, True)
     if not settings.is_choice(tables.OPTIONS["POLICY"]["choices"], now):
-        return f"{started}, as started; its control page says something else"
+        return f"{as_started}; its control page says something else", True
     text = f"{now}, " + ("as started" if now == started else f"now; started with {started}")
-    return text + "; " + " ".join(f"{name}={value}" for name, value in knobs.items())
+    return text + "; " + " ".join(f"{name}={value}" for name, value in knobs.items()), True
 
 
 def hazards(target, environment):
@@ -125,13 +148,14 @@ def examine(pid):
     else:
         say("library", library)
         chosen = policy({} if target.secure() else environment, library)
-        say("policy", in_force(pid, chosen))
+        text, is_ours = in_force(pid, chosen, *(tuned(pid, environment, library) if chosen == "auto" else ()))
+        say("policy", text)
         say_settings(environment)
         say("C library", f"has what is never ours: {DELEGATED}")
         say_machine(Machine(usable=os.sched_getaffinity(pid), process=pid), environment)
     for hazard in hazards(target, environment):
         say("hazard", hazard)
-    return 0 if library is not None and chosen != "glibc" else 1
+    return 0 if library is not None and is_ours else 1
 
 
 def look_around():
@@ -142,8 +166,8 @@ def look_around():
     say("library", f"{paths.LIBRARY}: " + ("a program that preloads it has it" if works else
                                            f"a program that preloads it says: {outcome.strip() or 'nothing'}"))
     say("C library", os.confstr("CS_GNU_LIBC_VERSION"))
-    entry = listed()
-    say("system", f"{PRELOAD} names {entry}" if entry else "not enabled for every program (parkade system enable)")
+    entry = preload.listed()
+    say("system", f"{preload.LIST} names {entry}" if entry else "not enabled for every program (parkade system enable)")
     inherited = [other for other in preload.names(environment.get("LD_PRELOAD")) if preload.OURS.search(other)]
     say("here", f"LD_PRELOAD names {inherited[0]}" if inherited else "commands do not get it (parkade run -- COMMAND)")
     say_settings(environment)

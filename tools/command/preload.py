@@ -8,6 +8,7 @@ import subprocess
 
 from . import paths
 
+LIST = "/etc/ld.so.preload"     # of what every program gets
 OURS = re.compile(r"(^|/)libparkade(-[a-z0-9-]+)?\.so(\.[0-9]+)*$")
 
 
@@ -27,6 +28,16 @@ def library():
 
 def names(preload):
     return [name for name in re.split(r"[\s:]+", preload or "") if name]
+
+
+def listed():
+    """The library's entry in the list for every program, or None."""
+    try:
+        with open(LIST, encoding="utf-8", errors="replace") as file:
+            text = re.sub("#.*", "", file.read())
+    except OSError:
+        return None
+    return next((name for name in names(text) if OURS.search(name)), None)
 
 
 def added(preload, name):

@@ -79,15 +79,16 @@ def counters(before, after, passed):
 def look(page, name, before, passed, args, history):
     """Show a process once; its counters."""
     fresh = page.ask([], PATIENCE)
-    after = page.counters()
+    after, pending = page.counters(), {} if fresh else page.pending()
     report = control.statistics(args.pid, name, page.policy())
     history.add(time.monotonic(), page.policy(), report)
     if args.json:
         locks.resolve([report] if report else [])
-        print(json.dumps({"pid": args.pid, "program": name, "policy": page.policy(), "fresh": fresh, "counters": after,
-                          "report": report}), flush=True)
+        print(json.dumps({"pid": args.pid, "program": name, "policy": page.policy(), "fresh": fresh, "pending": pending,
+                          "counters": after, "report": report}), flush=True)
         return after
     lines = [f"{args.pid} {name}: policy {page.policy()}" + ("" if fresh else ": no thread has had to wait just now")]
+    lines += [f"not done yet: {' '.join(f'{name}={value}' for name, value in pending.items())}"] if pending else []
     lines += counters(before, after, passed)
     if report:
         locks.resolve([report])
