@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* SPDX-FileCopyrightText: 2026 The parkade authors */
 /*
- * A library whose constructor starts a thread that lasts, and has it lock a mutex, a reader-writer lock and a spin lock.
+ * A library whose constructor starts a thread that lasts, and has it lock a mutex, an rwlock and a spin lock.
  *
- * Later the program calls early_meet(): the thread waits at a condition variable, is called by the program's main thread,
- * and both count under each of the locks.  If the library under test serves the one and leaves the other to glibc, the
- * call is not heard, or a count is lost.  early_meet returns 0 if all went well.
+ * Later the program calls early_meet(): the thread waits at a condition variable, is called by the program's main
+ * thread, and both count under each of the locks.  If the library under test serves the one and leaves the other to
+ * glibc, the call is not heard, or a count is lost.  early_meet returns 0 if all went well.
  */
 #include <pthread.h>
 #include <sched.h>

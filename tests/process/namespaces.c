@@ -4,8 +4,9 @@
  * The first process of a PID namespace forks into another one: the child is number 1 again, as its parent is.
  *
  * Its main thread and three others write and read under a reader-writer lock that the parent has used, each of them for
- * half a second and at least once.  A library that knows its threads by their numbers, and those of its parent by theirs,
- * takes the one for the other, and hangs.  Exit status 77, and the reason on stderr, if no namespaces are to be had.
+ * half a second and at least once.  A library that knows its threads by their numbers, and those of its parent by
+ * theirs, takes the one for the other, and hangs.  Exit status 77, and the reason on
+ * stderr, if no namespaces are to be had.
  */
 #include <errno.h>
 #include <pthread.h>

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* SPDX-FileCopyrightText: 2026 The parkade authors */
 /*
- * packed OFFSET: four threads read and write under a reader-writer lock at so many bytes behind an aligned address, as in
- * a packed struct.
+ * packed OFFSET: four threads read and write under an rwlock that lies so many bytes behind an aligned address, as in a
+ * packed struct.
  *
  * Nobody allows it, and x86 does it: glibc's lock works there, for the kernel is asked to sleep and refuses, and the
- * thread looks again.  None of its fields lies across a boundary of 64 bytes, which some machines punish.  Exit status 77
- * on other machines.
+ * thread looks again.  None of its fields lies across a boundary of 64 bytes, which some machines punish.  Exit
+ * status 77 on other machines.
  */
 #include <pthread.h>
 #include <stdio.h>

@@ -4,10 +4,11 @@
  * Suite handlers: a thread that waits is held up or ended by a signal handler, and the others must not be.
  *
  * The handler waits for a mutex that glibc serves or that has no queue, or ends its thread, or has it cancelled, in the
- * middle of a lock or a wait; the head of a queue is overtaken, or in a handler, while the mutex is free; and, without a
- * handler, a child waits with a mutex that its parent has locked.  It would catch: a place in a queue that is kept by a handler that waits somewhere else; waiters
- * that are lost with the one that was to call them; cleanup handlers that run without the mutex; a lock with a deadline
- * that is told to be late though the mutex is free; a count of users that the child has not got right.
+ * middle of a lock or a wait; the head of a queue is overtaken, or in a handler, while the mutex is free; and, without
+ * a handler, a child waits with a mutex that its parent has locked.  It would catch: a place in a queue that is kept by
+ * a handler that waits somewhere else; waiters that are lost with the one that was to call them; cleanup handlers that
+ * run without the mutex; a lock with a deadline that is told to be late though the mutex is free; a count of users that
+ * the child has not got right.
  */
 
 #include "hall.h"
@@ -150,7 +151,7 @@ static void leave(int sig)
 	pthread_exit(&in_handler);
 }
 
-/* A thread that ends in the middle of the wait has the mutex; one that ends while it locks it again has not, in glibc. */
+/* A thread that ends in the middle of the wait has the mutex; one that ends while it locks it has not, with glibc. */
 static void on_left(void *arg)
 {
 	(void)arg;
@@ -289,8 +290,8 @@ END_TEST
 
 /* ---- a deadline has passed, and the mutex is free ---- */
 
-/* A rival has the mutex until main, which has seen it in, allows it to go, and comes back when main has it again. So who
- * finds the mutex free knows that the rival has not had it meanwhile. */
+/* A rival has the mutex until main, which has seen it in, allows it to go, and comes back when main has it again. So
+ * who finds the mutex free knows that the rival has not had it meanwhile. */
 static pthread_mutex_t prize;
 static atomic_int entered, allowed, again;
 static atomic_bool over;
