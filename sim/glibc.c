@@ -134,7 +134,8 @@ int glibc_rwlock_rdlock(pthread_rwlock_t *lock)
 	return 0;
 }
 
-/* Be the writer that is next. Who sleeps until then does so only while the one that is has said that it looks for it. */
+/* Be the writer that is next. Who sleeps until then does so only while the one that is has said that it looks for it.
+ */
 static unsigned be_next(pthread_rwlock_t *lock)
 {
 	unsigned *word = &lock->__data.__readers, *others = &lock->__data.__writers_futex;

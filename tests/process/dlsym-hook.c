@@ -10,8 +10,8 @@
 
 void *dlsym(void *handle, const char *name)
 {
-	static const char *const versions[] = {"GLIBC_2.34", "GLIBC_2.27", "GLIBC_2.17", "GLIBC_2.4", "GLIBC_2.2.5",
-					       "GLIBC_2.2",  "GLIBC_2.0"};
+	static const char *const versions[] = {"GLIBC_2.34",  "GLIBC_2.27", "GLIBC_2.17", "GLIBC_2.4",
+					       "GLIBC_2.2.5", "GLIBC_2.2",  "GLIBC_2.0"};
 	static void *(*next)(void *, const char *);
 	static volatile int calls;
 	void *found;

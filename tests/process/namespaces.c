@@ -77,7 +77,9 @@ static int contend(void)
 	for (int i = 0; i <= THREADS; i++)
 		all += done[i];
 	printf("number %d: %ld %ld %ld, main thread %ld%s\n", (int)getpid(), done[0], done[1], done[2], done[THREADS],
-	       late ? ": hangs" : written == all ? "" : ": updates were lost");
+	       late		? ": hangs"
+	       : written == all ? ""
+				: ": updates were lost");
 	fflush(stdout);
 	return late || written != all;
 }
