@@ -481,6 +481,11 @@ static void wake_chain(void)
 	wake(chain);
 }
 
+/* glibc runs what is pushed here when the stack is unwound, and when a handler leaves by siglongjmp; it costs no setjmp, as
+ * the macros do. The functions have been exported at all times, but are declared no more. */
+extern void _pthread_cleanup_push(struct _pthread_cleanup_buffer *frame, void (*run)(void *), void *arg);
+extern void _pthread_cleanup_pop(struct _pthread_cleanup_buffer *frame, int execute);
+
 /* A wait that has begun. */
 struct wait {
 	struct pk_cond *c;
@@ -491,7 +496,7 @@ struct wait {
 	bool watch; /* it is told of: `watched` */
 	bool left;  /* it was not signalled */
 	struct pk_watched watched;
-	__pthread_unwind_buf_t *frame;
+	struct _pthread_cleanup_buffer frame;
 };
 
 /* Something has become of the node: have the mutex again. What locking it says. */
@@ -531,32 +536,20 @@ static int resume(struct wait *s)
 	return ret;
 }
 
-/* A handler that has come into the sleep ends the thread, or acts on a cancellation. The program's cleanup handlers
+/* A handler that has come into the sleep ends the thread, acts on a cancellation, or jumps out. The program's cleanup handlers
  * are to find the mutex locked (POSIX, pthread_cond_wait). A signal that was meant for the thread is lost with it: the
  * object may be gone. */
 static void unwound(void *wait)
 {
 	struct wait *s = wait;
 
-	/* A handler may call pthread_exit, and glibc would come here again. */
-	__pthread_unregister_cancel(s->frame);
+	/* Another handler may call pthread_exit, and glibc would come here again. */
+	_pthread_cleanup_pop(&s->frame, 0);
 	pk_thread_acts(true);
 	pk_store_relaxed(&pk_self.asleep, false);
 	stop_waiting(s->w);
 	sleep_blocked(s->w, NULL);
 	resume(s);
-}
-
-/* sleep_blocked(), in a frame of its own: what setjmp saves is not to be kept from registers elsewhere. */
-static PK_NOINLINE int sleep_until_settled(struct wait *s, const struct pk_deadline *deadline)
-{
-	int late;
-
-	pthread_cleanup_push(unwound, s);
-	s->frame = &__cancel_buf; /* glibc's macro has it */
-	late = sleep_blocked(s->w, deadline);
-	pthread_cleanup_pop(0);
-	return late;
 }
 
 /* Wait with node w. */
@@ -594,7 +587,9 @@ static int wait_listed(struct pk_cond *c, pthread_mutex_t *mutex, struct pk_queu
 		return ret;
 	}
 	s.watch = pk_watch_begin(&s.watched);
-	late = sleep_until_settled(&s, deadline);
+	_pthread_cleanup_push(&s.frame, unwound, &s);
+	late = sleep_blocked(w, deadline);
+	_pthread_cleanup_pop(&s.frame, 0);
 	ret = resume(&s);
 	/* Nobody has signalled us, so it is pthread_cancel's doing, most likely. */
 	if (s.left && !late)
@@ -605,14 +600,14 @@ static int wait_listed(struct pk_cond *c, pthread_mutex_t *mutex, struct pk_queu
 struct doze {
 	pthread_mutex_t *mutex;
 	bool user;
-	__pthread_unwind_buf_t *frame;
+	struct _pthread_cleanup_buffer frame;
 };
 
 static void doze_unwound(void *doze)
 {
-	const struct doze *s = doze;
+	struct doze *s = doze;
 
-	__pthread_unregister_cancel(s->frame);
+	_pthread_cleanup_pop(&s->frame, 0);
 	pk_thread_acts(true);
 	pk_mutex_cond_lock(s->mutex, s->user);
 }
@@ -624,17 +619,16 @@ static PK_COLD int doze(pthread_mutex_t *mutex, const struct pk_deadline *deadli
 	uint64_t until = pk_clock_us() + DOZE_US;
 	struct timespec soon = {(time_t)(until / 1000000), (long)(until % 1000000 * 1000)};
 	struct pk_deadline nap = {&soon, CLOCK_MONOTONIC};
-	struct doze s = {mutex, false, NULL};
+	struct doze s = {.mutex = mutex};
 	int ret = pk_mutex_cond_unlock(mutex, &s.user);
 
 	if (ret)
 		return ret;
 	pk_count_in(pk_self.record, PK_STAT_dozed);
-	pthread_cleanup_push(doze_unwound, &s);
-	s.frame = &__cancel_buf;
+	_pthread_cleanup_push(&s.frame, doze_unwound, &s);
 	while (!pk_futex_wait(&nobody, 0, &nap))
 		;
-	pthread_cleanup_pop(0);
+	_pthread_cleanup_pop(&s.frame, 0);
 	ret = pk_mutex_cond_lock(mutex, s.user);
 	act_if_cancelled();
 	if (!ret && deadline && pk_clock_passed(deadline->clock, deadline->abstime))
