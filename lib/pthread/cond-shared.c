@@ -41,7 +41,7 @@ struct shared_wait {
 	pthread_mutex_t *mutex;
 	bool user;     /* of the mutex */
 	uint32_t seen; /* the number that it waits to be another */
-	__pthread_unwind_buf_t *frame;
+	struct _pthread_cleanup_buffer frame;
 };
 
 static uint32_t bit_of(uint32_t number)
@@ -60,7 +60,7 @@ static void cancelled(void *arg)
 	struct shared_wait *s = arg;
 
 	/* A handler may call pthread_exit, and glibc would come here again. */
-	__pthread_unregister_cancel(s->frame);
+	_pthread_cleanup_pop(&s->frame, 0);
 	pk_thread_acts(true);
 	if (pk_load_relaxed(&s->c->sequence) != s->seen)
 		pk_cond_shared_signal(s->c);
@@ -69,12 +69,11 @@ static void cancelled(void *arg)
 }
 
 /* Sleep until there is another number: 0; or ETIMEDOUT. */
-static PK_NOINLINE int sleep_shared(struct shared_wait *s, const struct pk_deadline *deadline)
+static int sleep_shared(struct shared_wait *s, const struct pk_deadline *deadline)
 {
 	int type, late;
 
-	pthread_cleanup_push(cancelled, s);
-	s->frame = &__cancel_buf; /* glibc's macro has it */
+	_pthread_cleanup_push(&s->frame, cancelled, s);
 	for (;;) {
 		pk_real()->pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &type);
 		late = pk_futex_wait_shared(&s->c->sequence, s->seen, bit_of(s->seen), deadline);
@@ -85,7 +84,7 @@ static PK_NOINLINE int sleep_shared(struct shared_wait *s, const struct pk_deadl
 		 * higher priorities. It is for somebody else. */
 		pk_futex_wake_shared(&s->c->sequence, 1, ~bit_of(s->seen));
 	}
-	pthread_cleanup_pop(0);
+	_pthread_cleanup_pop(&s->frame, 0);
 	return late == EAGAIN ? 0 : late;
 }
 

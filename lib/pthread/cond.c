@@ -481,11 +481,6 @@ static void wake_chain(void)
 	wake(chain);
 }
 
-/* glibc runs what is pushed here when the stack is unwound, and when a handler leaves by siglongjmp; it costs no setjmp, as
- * the macros do. The functions have been exported at all times, but are declared no more. */
-extern void _pthread_cleanup_push(struct _pthread_cleanup_buffer *frame, void (*run)(void *), void *arg);
-extern void _pthread_cleanup_pop(struct _pthread_cleanup_buffer *frame, int execute);
-
 /* A wait that has begun. */
 struct wait {
 	struct pk_cond *c;
@@ -536,16 +531,15 @@ static int resume(struct wait *s)
 	return ret;
 }
 
-/* A handler that has come into the sleep ends the thread, acts on a cancellation, or jumps out. The program's cleanup handlers
- * are to find the mutex locked (POSIX, pthread_cond_wait). A signal that was meant for the thread is lost with it: the
- * object may be gone. */
+/* A handler that has come into the sleep ends the thread, acts on a cancellation, or jumps out. The program's cleanup
+ * handlers are to find the mutex locked (POSIX, pthread_cond_wait). A signal that was meant for the thread is lost
+ * with it: the object may be gone. */
 static void unwound(void *wait)
 {
 	struct wait *s = wait;
 
 	/* Another handler may call pthread_exit, and glibc would come here again. */
 	_pthread_cleanup_pop(&s->frame, 0);
-	pk_thread_acts(true);
 	pk_store_relaxed(&pk_self.asleep, false);
 	stop_waiting(s->w);
 	sleep_blocked(s->w, NULL);
@@ -597,18 +591,11 @@ static int wait_listed(struct pk_cond *c, pthread_mutex_t *mutex, struct pk_queu
 	return ret ? ret : late;
 }
 
-struct doze {
-	pthread_mutex_t *mutex;
-	bool user;
-	struct _pthread_cleanup_buffer frame;
-};
-
-static void doze_unwound(void *doze)
+static void doze_unwound(void *wait)
 {
-	struct doze *s = doze;
+	struct wait *s = wait;
 
 	_pthread_cleanup_pop(&s->frame, 0);
-	pk_thread_acts(true);
 	pk_mutex_cond_lock(s->mutex, s->user);
 }
 
@@ -619,7 +606,7 @@ static PK_COLD int doze(pthread_mutex_t *mutex, const struct pk_deadline *deadli
 	uint64_t until = pk_clock_us() + DOZE_US;
 	struct timespec soon = {(time_t)(until / 1000000), (long)(until % 1000000 * 1000)};
 	struct pk_deadline nap = {&soon, CLOCK_MONOTONIC};
-	struct doze s = {.mutex = mutex};
+	struct wait s = {.mutex = mutex};
 	int ret = pk_mutex_cond_unlock(mutex, &s.user);
 
 	if (ret)

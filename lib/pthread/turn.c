@@ -226,8 +226,6 @@ void pk_turn_settle(const struct pk_site *at, struct pk_waiter *w, pk_steal *ste
 
 void pk_turn_gone(struct pk_waiter *w)
 {
-	if (!w)
-		return;
 	pk_spin_end(w);
 	give_up(w);
 }

@@ -16,8 +16,6 @@
 static struct pk_real table;
 static int resolved;
 
-/* An allocator may lock, and so get us here, before any constructor has run: what is
- * looked up is there, for the loader allocates memory to say that it is not. */
 static bool is_ours(const void *function)
 {
 	Dl_info its, own;
@@ -37,6 +35,8 @@ static PK_COLD void *find_by_file(const char *name)
 	return found;
 }
 
+/* An allocator may lock, and so get us here, before any constructor has run: what is
+ * looked up is there, for the loader allocates memory to say that it is not. */
 static void *find(const char *name, const char *version)
 {
 	void *found = version ? dlvsym(RTLD_NEXT, name, version) : dlsym(RTLD_NEXT, name);

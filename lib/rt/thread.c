@@ -52,8 +52,7 @@ void pk_thread_setup(void (*gone)(struct pk_waiter *w))
 	pk_store_release(&usable, key < KEYS_IN_THREAD);
 	if (key >= KEYS_IN_THREAD)
 		pk_report("parkade: warning: the program has made %u thread-specific keys before the library could "
-			  "make its "
-			  "own: threads wait without queues\n",
+			  "make its own: threads wait without queues\n",
 			  (unsigned)key);
 }
 

@@ -51,25 +51,9 @@ static void join_cancelled(pthread_t thread, int line)
 }
 #define CANCELLED(thread) join_cancelled((thread), __LINE__)
 
-static void on_cancelled(void *hall)
-{
-	struct hall *h = hall;
-
-	HELD(&h->m);
-	atomic_fetch_sub(&h->waiting, 1);
-	atomic_fetch_add(&h->cancelled, 1);
-	MUST(pthread_mutex_unlock(&h->m));
-}
-
-/* A guest that may be cancelled: but only in the wait, as nothing else here is a cancellation point. */
 static void *mortal_guest(void *hall)
 {
-	struct hall *h = hall;
-
-	hall_come_in(h);
-	pthread_cleanup_push(on_cancelled, h);
-	hall_wait(h);
-	pthread_cleanup_pop(0);
+	hall_wait_mortal(hall, hall_ended);
 	return NULL;
 }
 
@@ -97,7 +81,7 @@ static void *cancelled_before(void *hall)
 
 	hall_come_in(h);
 	MUST(pthread_cancel(pthread_self()));
-	pthread_cleanup_push(on_cancelled, h);
+	pthread_cleanup_push(hall_ended, h);
 	complain("a wait returned %d, and its thread is cancelled", wait_by(h->way, &h->c, &h->m));
 	pthread_cleanup_pop(0);
 	return NULL;
@@ -218,7 +202,7 @@ static void *asynchronous_guest(void *hall)
 	CALL(pthread_cond_clockwait(&h->c, &h->m, -1, &past), EINVAL);
 	ASYNCHRONOUS();
 	atomic_store(&h->late, 1);
-	pthread_cleanup_push(on_cancelled, h);
+	pthread_cleanup_push(hall_ended, h);
 	while (!atomic_load(&h->tickets) && !complained())
 		CALL(wait_by(h->way, &h->c, &h->m), 0);
 	ASYNCHRONOUS();
@@ -262,7 +246,7 @@ static void *hasty_guest(void *hall)
 	struct hall *h = hall;
 
 	hall_come_in(h);
-	pthread_cleanup_push(on_cancelled, h);
+	pthread_cleanup_push(hall_ended, h);
 	while (!atomic_load(&h->tickets) && !complained()) {
 		struct timespec soon = deadline(CLOCK_MONOTONIC, 40000);
 		int rc = pthread_cond_clockwait(&h->c, &h->m, CLOCK_MONOTONIC, &soon);
@@ -487,7 +471,7 @@ static void *stepping_guest(void *hall)
 	struct hall *h = hall;
 
 	hall_come_in(h);
-	pthread_cleanup_push(on_cancelled, h);
+	pthread_cleanup_push(hall_ended, h);
 	STEPPED(wait_by(h->way, &h->c, &h->m));
 	HELD(&h->m);
 	if (!atomic_load(&h->tickets))
@@ -579,7 +563,7 @@ static void on_inherited(void *hall)
 
 	HELD(&h->m);
 	MUST(pthread_mutex_consistent(&h->m));
-	on_cancelled(h);
+	hall_ended(h);
 }
 
 static void *mortal_heir(void *hall)
@@ -626,7 +610,7 @@ static void on_cancelled_deep(void *hall)
 
 	FIELDS(&h->m, gettid(), 2, 1);
 	MUST(pthread_mutex_unlock(&h->m));
-	on_cancelled(h);
+	hall_ended(h);
 }
 
 static void *mortal_deep_guest(void *hall)
@@ -666,7 +650,7 @@ static int order; /* digits, in the order of the handlers; written with the hall
 static void on_first(void *hall)
 {
 	order = order * 10 + 1;
-	on_cancelled(hall);
+	hall_ended(hall);
 }
 
 static void on_second(void *hall)
@@ -748,7 +732,7 @@ static void on_cancelled_exit(void *hall)
 
 	if (atomic_exchange(&h->closed, true))
 		return;
-	on_cancelled(h);
+	hall_ended(h);
 	pthread_exit(h);
 }
 
@@ -767,7 +751,7 @@ static void *pause_guest(void *hall)
 	struct hall *h = hall;
 
 	hall_come_in(h);
-	pthread_cleanup_push(on_cancelled, h);
+	pthread_cleanup_push(hall_ended, h);
 	for (;;)
 		pause();
 	pthread_cleanup_pop(0);

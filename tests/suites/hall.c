@@ -188,6 +188,24 @@ void hall_wait(struct hall *h)
 	MUST(pthread_mutex_unlock(&h->m));
 }
 
+void hall_ended(void *hall)
+{
+	struct hall *h = hall;
+
+	HELD(&h->m);
+	atomic_fetch_sub(&h->waiting, 1);
+	atomic_fetch_add(&h->cancelled, 1);
+	MUST(pthread_mutex_unlock(&h->m));
+}
+
+void hall_wait_mortal(struct hall *h, void (*ended)(void *))
+{
+	hall_come_in(h);
+	pthread_cleanup_push(ended, h);
+	hall_wait(h);
+	pthread_cleanup_pop(0);
+}
+
 void hall_guest(int index, void *hall)
 {
 	(void)index;

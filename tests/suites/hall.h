@@ -95,6 +95,11 @@ void hall_come_in(struct hall *h);
 /* Waits until there is a ticket, takes it, and goes. */
 void hall_wait(struct hall *h);
 
+/* The same for a thread that may be ended in its wait: only there, as nothing else here is a cancellation point. Its
+ * cleanup handler is `ended', or this one. */
+void hall_wait_mortal(struct hall *h, void (*ended)(void *));
+void hall_ended(void *hall);
+
 /* Bodies of a team: comes in and waits; ... */
 void hall_guest(int index, void *hall);
 /* ... comes again and again, until it goes and finds the hall closed. */

@@ -15,6 +15,7 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <string.h>
 #include <unistd.h>
@@ -233,24 +234,14 @@ static void sleep_long(int sig)
 
 static void on_unwound(void *hall)
 {
-	struct hall *h = hall;
-
 	if (atomic_load(&held_by_main))
 		complain("a cleanup handler runs while somebody else has the mutex");
-	HELD(&h->m);
-	atomic_fetch_sub(&h->waiting, 1);
-	atomic_fetch_add(&h->cancelled, 1);
-	MUST(pthread_mutex_unlock(&h->m));
+	hall_ended(hall);
 }
 
 static void *mortal_guest(void *hall)
 {
-	struct hall *h = hall;
-
-	hall_come_in(h);
-	pthread_cleanup_push(on_unwound, h);
-	hall_wait(h);
-	pthread_cleanup_pop(0);
+	hall_wait_mortal(hall, on_unwound);
 	return NULL;
 }
 
@@ -282,6 +273,52 @@ START_TEST(unwound_by_a_handler)
 	MUST(pthread_mutex_unlock(&h.m));
 	ck_assert_ptr_eq(join(victim), by_exit ? (void *)&in_handler : PTHREAD_CANCELED);
 	ck_assert_int_eq(atomic_load(&h.cancelled), 1);
+	hall_use(&h);
+	MUST(pthread_cond_destroy(&h.c));
+	MUST(pthread_mutex_destroy(&h.m));
+}
+END_TEST
+
+static sigjmp_buf outside;
+
+static void jump_out(int sig)
+{
+	(void)sig;
+	atomic_store(&in_handler, true);
+	siglongjmp(outside, 1);
+}
+
+/* What was beneath the wait is written over, and unwound later. */
+static void *jumping_guest(void *hall)
+{
+	struct hall *h = hall;
+	volatile char deep[4096];
+
+	if (!sigsetjmp(outside, 1))
+		hall_wait_mortal(h, hall_ended);
+	HELD(&h->m);
+	atomic_fetch_sub(&h->waiting, 1);
+	MUST(pthread_mutex_unlock(&h->m));
+	for (size_t i = 0; i < sizeof(deep); i++)
+		deep[i] = (char)i;
+	pthread_exit(&outside);
+}
+
+/* POSIX has the handler's program undefined; with glibc the mutex is locked again, and the thread can end. */
+START_TEST(jumps_out_of_a_wait)
+{
+	struct hall h = {.way = WAIT};
+	pthread_t guest;
+
+	mutex_make(&h.m, PTHREAD_MUTEX_NORMAL);
+	cond_make(&h.c, _i ? PTHREAD_PROCESS_SHARED : PTHREAD_PROCESS_PRIVATE, CLOCK_REALTIME);
+	on_signal(jump_out);
+	guest = start(jumping_guest, &h);
+	hall_gather(&h, 1);
+	MUST(pthread_mutex_unlock(&h.m));
+	SOON(is_asleep(atomic_load(&h.tid)));
+	interrupt(guest);
+	ck_assert_ptr_eq(join(guest), (void *)&outside);
 	hall_use(&h);
 	MUST(pthread_cond_destroy(&h.c));
 	MUST(pthread_mutex_destroy(&h.m));
@@ -492,6 +529,7 @@ int main(void)
 	SUITE_CASE_OF(s, handler_wants_what_is_behind, SECONDS, WITHOUT_QUEUE);
 	SUITE_CASE_OF(s, one_called_leaves, SECONDS, VICTIMS);
 	SUITE_CASE_OF(s, unwound_by_a_handler, SECONDS, UNWOUND_CASES);
+	SUITE_CASE_OF(s, jumps_out_of_a_wait, SECONDS, 2);
 	SUITE_CASE_OF(s, timed_takes_what_is_free, SECONDS, KINDS);
 	SUITE_CASE_OF(s, timed_passes_who_is_in_a_handler, SECONDS, KINDS);
 	SUITE_CASE_OF(s, child_destroys, SECONDS, 2);
