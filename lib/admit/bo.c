@@ -29,6 +29,7 @@
 #include "admit/levels.h"
 #include "base/await.h"
 #include "rt/clock.h"
+#include "rt/doze.h"
 #include "rt/spin.h"
 #include "rt/thread.h"
 
@@ -104,6 +105,7 @@ static void set_state(struct pk_waiter *w, enum pk_state state)
 static int doze(struct pk_queue *q, struct pk_waiter *w, const struct pk_deadline *deadline)
 {
 	uint64_t aux = pk_load_relaxed(&q->aux), want = aux | SLEEPERS;
+	bool looks = false;
 	int late = 0;
 
 	if (!(state_of(q, aux) & HELD) || (aux != want && !pk_cas_relaxed(&q->aux, &aux, want)))
@@ -115,16 +117,19 @@ static int doze(struct pk_queue *q, struct pk_waiter *w, const struct pk_deadlin
 	/* A handler may have given up for us since, or does so now, and the state that we know
 	 * may come again. So the sleep has an end, and does not go on after a handler. */
 	if (pk_state(pk_load_relaxed(&w->status)) < PK_HEAD) {
-		struct timespec end = deadline ? *deadline->abstime : pk_clock_after(LOOK_US);
+		struct timespec end = pk_clock_after(LOOK_US);
+		struct pk_deadline look = {&end, CLOCK_MONOTONIC};
 
-		late = pk_futex_wait(pk_aux_half(q), (uint32_t)want,
-				     &(struct pk_deadline){&end, deadline ? deadline->clock : CLOCK_MONOTONIC});
+		looks = !deadline || pk_clock_left_us(deadline->clock, deadline->abstime) > LOOK_US;
+		late = pk_futex_wait(pk_aux_half(q), (uint32_t)want, looks ? &look : deadline);
 	}
 	pk_store_relaxed(&pk_self.asleep, false);
+	if (late && looks)
+		pk_doze_over();
 	/* It may have been woken instead of one that waits. */
 	if (pk_unlikely(pk_state(pk_load_relaxed(&w->status)) >= PK_HEAD))
 		pk_futex_wake(pk_aux_half(q), 1);
-	return deadline ? late : 0;
+	return looks ? 0 : late;
 }
 
 static bool flee(struct pk_queue *q, struct pk_waiter *w)

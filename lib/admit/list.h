@@ -88,6 +88,7 @@
 #include "admit/aux.h"
 #include "admit/tail.h"
 #include "base/await.h"
+#include "rt/doze.h"
 #include "rt/spin.h"
 #include "rt/thread.h"
 
@@ -153,11 +154,9 @@ PK_INLINE bool pk_list_park(struct pk_waiter *w, uint32_t waiting, const struct 
 	pk_spin_missed(w);
 	pk_count(w, PK_STAT_parked);
 	w->slept = true;
-	pk_store_relaxed(&pk_self.asleep, true);
 	do
-		late = pk_futex_wait(&w->status, parked, deadline);
+		late = pk_doze(&w->status, parked, deadline);
 	while (!late && pk_load_relaxed(&w->status) == parked);
-	pk_store_relaxed(&pk_self.asleep, false);
 	return !late;
 }
 
@@ -182,8 +181,7 @@ PK_INLINE enum pk_entered pk_list_wait(struct pk_queue *q, struct pk_waiter *w, 
 			/* fails only if the state is final now */
 			if (pk_cas_relaxed(&w->status, &status, pk_in_state(status, PK_WAITING)))
 				budget = pk_spin_begin(w);
-		} else if (pk_spent(&budget) && !(stays && pk_list_park(w, status, deadline)) &&
-			   pk_waiter_abandon(w)) {
+		} else if (pk_spent(&budget) && !(stays && pk_list_park(w, status, deadline)) && pk_waiter_abandon(w)) {
 			pk_spin_missed(w);
 			if (!stays)
 				return PK_OUT;

@@ -45,6 +45,7 @@
 
 #include "admit/tail.h"
 #include "base/await.h"
+#include "rt/doze.h"
 #include "rt/spin.h"
 #include "rt/thread.h"
 
@@ -93,9 +94,7 @@ PK_INLINE bool pk_pull_sleep(struct pk_waiter *w, struct pk_waiter *prev, const 
 	pk_fence(); /* O3 */
 	if (pk_pull_mark(prev, w)) {
 		pk_count(w, PK_STAT_parked);
-		pk_store_relaxed(&pk_self.asleep, true);
-		late = pk_futex_wait(&w->status, parked, deadline);
-		pk_store_relaxed(&pk_self.asleep, false);
+		late = pk_doze(&w->status, parked, deadline);
 	}
 	pk_cas_relaxed(&w->status, &parked, pk_in_state(parked, PK_WAITING));
 	return !late;

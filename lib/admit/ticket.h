@@ -39,6 +39,7 @@
 #include "admit/aux.h"
 #include "base/await.h"
 #include "rt/clock.h"
+#include "rt/doze.h"
 #include "rt/spin.h"
 #include "rt/storey.h"
 #include "rt/thread.h"
@@ -271,6 +272,8 @@ PK_INLINE enum pk_entered pk_ticket_wait(struct pk_queue *q, struct pk_waiter *w
 		pk_store_relaxed(&pk_self.asleep, true);
 		sleep(q, w);
 		pk_store_relaxed(&pk_self.asleep, false);
+		if (!pk_ticket_is_up(q, w))
+			pk_doze_over();
 	}
 	pk_spin_end(w);
 	/* relaxed: nobody but our own signal handlers looks at a head's status */

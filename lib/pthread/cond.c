@@ -63,6 +63,7 @@
 #include "rt/clock.h"
 #include "rt/control.h"
 #include "rt/config.h"
+#include "rt/doze.h"
 #include "rt/fork.h"
 #include "rt/probe.h"
 #include "rt/real.h"
@@ -305,10 +306,11 @@ static bool is_short(const struct pk_waiter *w)
 	return !w;
 }
 
-/* The thread, which holds m, has put a chain of n at the head of its queue. The first one wakes by the unlock of m: until
- * it runs, and wakes others, CPUs would be idle. So pk_cond_call() wakes them, too. It is called with m let go, when they
- * may have left, or wait for something else, or be the parent's before a fork: being roused harms nobody (list.h). Nor does
- * it if the unlock wakes nobody, and the thread calls them when it lets go another mutex at that address. */
+/* The thread, which holds m, has put a chain of n at the head of its queue. The first one wakes by the unlock of m:
+ * until it runs, and wakes others, CPUs would be idle. So pk_cond_call() wakes them, too. It is called with m let go,
+ * when they may have left, or wait for something else, or be the parent's before a fork: being roused harms nobody
+ * (list.h). Nor does it if the unlock wakes nobody, and the thread calls them when it lets go another mutex at that
+ * address. */
 static void call_later(const struct pk_mutex *m, struct pk_waiter *first, unsigned n)
 {
 	if (n < 2 || pk_state(pk_load_relaxed(&first->status)) != PK_HEAD || !pk_list_window(first->queue))
@@ -346,7 +348,8 @@ static void deliver_to(struct pk_queue *home, struct pk_waiter *first)
 	} else if (!owner) {
 		wake(first);
 	} else if ((ops = pk_policy_for(pk_mutex_policy(m))) && ops->splice) { /* its holder may look at it */
-		for (last = first; pk_count_in(pk_self.record, PK_STAT_morphed), next = pk_load_relaxed(&last->next); n++)
+		for (last = first; pk_count_in(pk_self.record, PK_STAT_morphed), next = pk_load_relaxed(&last->next);
+		     n++)
 			last = next;
 		ops->splice(home, first, last, &m->lock);
 		call_later(m, first, n);
@@ -431,8 +434,12 @@ static int sleep_blocked(struct pk_waiter *w, const struct pk_deadline *deadline
 
 		if (!blocked && state != PK_CLAIMED && state != PK_PARKED)
 			return 0;
-		pk_store_relaxed(&pk_self.asleep, true);
 		/* Once signalled it waits for the mutex, without a deadline. */
+		if (state == PK_PARKED) {
+			pk_doze(&w->status, status, NULL);
+			continue;
+		}
+		pk_store_relaxed(&pk_self.asleep, true);
 		late = pk_futex_wait(&w->status, status, blocked ? deadline : NULL);
 		pk_store_relaxed(&pk_self.asleep, false);
 		if (late && stop_waiting(w))
@@ -557,7 +564,7 @@ static int wait_listed(struct pk_cond *c, pthread_mutex_t *mutex, struct pk_queu
 	pk_count(w, PK_STAT_blocked);
 	w->home = home;
 	w->socket = (uint16_t)pk_socket_here(r->index);
-	w->manner = PK_STAYS;
+	w->manner = PK_UNTIMED;
 	w->slept = true; /* it may be moved to the word */
 	w->queue = &c->waiters;
 	w->policy = PK_POLICY_word; /* none, until it is moved */
@@ -566,6 +573,10 @@ static int wait_listed(struct pk_cond *c, pthread_mutex_t *mutex, struct pk_queu
 	/* release: pthread_cancel reads of the record what was written before */
 	pk_store_release(&w->status, pk_in_state(pk_load_relaxed(&w->status) + PK_STATE_MASK + 1, PK_BLOCKED));
 	list(c, w);
+	pk_self.wanted.word = &pk_mutex_of(mutex)->lock;
+	pk_self.wanted.looks = 0;
+	pk_self.wanted.pass = NULL;
+	pk_self.wanted.got = EBUSY;
 	pk_store_relaxed(&pk_self.waits, w);
 	pk_fence(); /* C3 */
 	if (pk_unlikely(pk_load_acquire(&r->cancelled)) && !pk_self.acts)

@@ -16,8 +16,10 @@
 #include "pthread/lot.h"
 #include "pthread/readers.h"
 #include "pthread/steer.h"
+#include "pthread/turn.h"
 #include "rt/config.h"
 #include "rt/control.h"
+#include "rt/doze.h"
 #include "rt/fork.h"
 #include "rt/real.h"
 #include "rt/report.h"
@@ -60,13 +62,14 @@ static __attribute__((constructor)) void setup(void)
 	pk_incarnation_next();
 	pk_readers_setup(pk_config.readers);
 	pk_lot_setup(pk_config.parking);
+	pk_doze_setup(pk_turn_look);
 	pk_thread_setup(pk_cond_waiter_gone); /* from here on threads get records */
 	if (pk_policy_select(pk_config.policy) == PK_POLICY_glibc)
 		pk_thread_forward();
 	else
 		look_and_steer(stats);
-	/* After an allocator's, which the module has made register its own: its arenas are unlocked when ours runs, which
-	 * allocates for the child's statistics. */
+	/* After an allocator's, which the module has made register its own: its arenas are unlocked when ours runs,
+	 * which allocates for the child's statistics. */
 	pk_fork_setup();
 	if (pk_config.verbose > 1)
 		pk_config_print();

@@ -65,7 +65,7 @@ PK_INLINE int own(struct pk_mutex *m, uint64_t kind, int tid)
 
 static struct pk_site site(struct pk_mutex *m)
 {
-	return (struct pk_site){&m->lock, pk_mutex_gate(m), pk_spin_head(), pk_mutex_policy(m), true};
+	return (struct pk_site){&m->lock, pk_mutex_gate(m), pk_spin_head(), pk_mutex_policy(m), true, NULL};
 }
 
 int pk_mutex_lock_wait(struct pk_mutex *m, const struct pk_deadline *deadline)

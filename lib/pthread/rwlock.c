@@ -65,6 +65,9 @@
 enum {
 	WINDOW_US = 50000,
 	WINDOW_MAX_US = 60000000,
+	/* So long, as a bound on its wait for the front, or after so many looks (rt/doze.h), is long for a reader. */
+	LONG_US = 400000,
+	LOOKS = 2,
 	/* In rounds of a spin: between the first two looks at a lock that a writer has, and
 	 * twice that before the next. Each look costs the writer's next one the line, and
 	 * takes it from a thread that would use it many times over before it lets another
@@ -113,10 +116,31 @@ void pk_rwlock_front_leave(struct pk_rwlock *rw)
 		pk_futex_wake(&rw->lock, 1);
 }
 
-static int front_enter(struct pk_rwlock *rw, const struct pk_deadline *deadline)
+/* Write, if the lock can be had at once. `pass`: although it is closed. */
+static bool write_now(struct pk_rwlock *rw, bool pass)
+{
+	const uint64_t in_use = PK_RW_READERS | PK_RW_WRITER | PK_RW_SPREAD | PK_RW_RECALL | (pass ? 0 : PK_RW_CLOSED);
+	uint64_t s = pk_load_relaxed(&rw->state);
+
+	while (!(s & in_use))
+		if (pk_cas_acquire(&rw->state, &s, s | PK_RW_WRITER)) /* O1 */
+			return true;
+	return false;
+}
+
+/* Who is in front may be in a signal handler that blocks (rt/doze.h): a writer that has waited for it for long passes
+ * it. */
+static bool pass_front(const int *word)
+{
+	return write_now((struct pk_rwlock *)((char *)word - offsetof(struct pk_rwlock, lock)), true);
+}
+
+/* EALREADY: the lock has been taken, past the front. */
+static int front_enter(struct pk_rwlock *rw, bool write, const struct pk_deadline *deadline)
 {
 	/* No marks: a state that is not 0 keeps readers and writers from their usual way. */
-	struct pk_site at = {&rw->lock, (struct pk_gate *)&rw->state, pk_spin_front(), 0, false};
+	struct pk_site at = {&rw->lock, (struct pk_gate *)&rw->state, pk_spin_front(), 0,
+			     false,	write ? pass_front : NULL};
 
 	if (!(pk_load_relaxed(&rw->state) & PK_FLAG_QUEUE) && pk_rwlock_front_try(rw))
 		return 0;
@@ -324,14 +348,14 @@ static PK_NOINLINE int lock_in_front(struct pk_rwlock *rw, bool write, uint64_t 
 		struct timespec then = pk_clock_after(bound);
 		struct pk_deadline look = {&then, CLOCK_MONOTONIC};
 
-		ret = front_enter(rw, &look) ? EBUSY : 0;
+		ret = front_enter(rw, write, &look) ? EBUSY : 0;
 	} else {
-		ret = front_enter(rw, deadline);
+		ret = front_enter(rw, write, deadline);
 	}
 	if (ret) {
 		if (f.waiter)
 			open_up(rw, 0, true);
-		return ret;
+		return ret == EALREADY ? 0 : ret;
 	}
 	ret = wait_in_front(&f, deadline);
 	if (ret)
@@ -406,11 +430,19 @@ static bool has_lost_patience(uint64_t *since, uint64_t patience)
 	return now - *since >= patience;
 }
 
+/* Who is in front may also be in a handler that blocks, and does not open the lock: a reader that has waited for long
+ * reads although it is closed. */
+static int read_past(struct pk_rwlock *rw)
+{
+	return prefers_writers(rw) ? EBUSY : read_now(rw, true);
+}
+
 /* Wait in the bay until the lock can be read. 0, EAGAIN, ETIMEDOUT; EBUSY if the thread
  * has been passed for too long. */
 static int wait_in_bay(struct pk_rwlock *rw, struct pk_bay *bay, uint64_t patience, const struct pk_deadline *deadline)
 {
 	uint64_t since = 0;
+	unsigned looks = 0;
 	int ret = EBUSY, late = 0;
 
 	while (!late) {
@@ -422,7 +454,9 @@ static int wait_in_bay(struct pk_rwlock *rw, struct pk_bay *bay, uint64_t patien
 		if (!say_parked(rw))
 			continue;
 		pk_count_in(pk_self.record, PK_STAT_rparked);
-		late = pk_park_sleep(bay, calls, deadline);
+		late = pk_park_sleep(bay, calls, deadline, &looks);
+		if (!late && looks >= LOOKS && (ret = read_past(rw)) != EBUSY)
+			break;
 	}
 	if (pk_park_leave(bay, parking_place(rw))) {
 		if (ret)
@@ -456,6 +490,8 @@ static PK_NOINLINE int wait_to_read(struct pk_rwlock *rw, const struct pk_deadli
 			return ret;
 		ret = lock_in_front(rw, false, bound < WINDOW_MAX_US ? bound : WINDOW_MAX_US, deadline);
 		pk_self.reads += !ret;
+		if (ret == EBUSY && bound >= LONG_US)
+			ret = read_past(rw);
 		if (ret != EBUSY)
 			return ret;
 	}
@@ -484,16 +520,6 @@ static int rdlock(struct pk_rwlock *rw, const struct pk_deadline *deadline)
 
 /* ---- writing ---- */
 
-static bool write_now(struct pk_rwlock *rw)
-{
-	uint64_t s = pk_load_relaxed(&rw->state);
-
-	while (!(s & (PK_RW_READERS | PK_RW_WRITER | PK_RW_CLOSED | PK_RW_SPREAD | PK_RW_RECALL)))
-		if (pk_cas_acquire(&rw->state, &s, s | PK_RW_WRITER)) /* O1 */
-			return true;
-	return false;
-}
-
 static int own(struct pk_rwlock *rw)
 {
 	pk_store_relaxed(&rw->cur_writer, pk_self.tid);
@@ -510,7 +536,7 @@ static int wrlock(struct pk_rwlock *rw, const struct pk_deadline *deadline)
 
 	if (pk_unlikely(pk_load_relaxed(&rw->cur_writer) == pk_self.tid))
 		return EDEADLK;
-	if (write_now(rw))
+	if (write_now(rw, false))
 		return own(rw);
 	PK_PROBE1(wrlock_entry, rw);
 	watch = pk_watch_begin(&watched);
@@ -615,7 +641,8 @@ out:
  * glibc's function is to be called. */
 static bool is_ours(const struct pk_rwlock *rw)
 {
-	return pk_likely(!rw->shared) && (pk_likely(pk_self.tid) ? pk_likely(!pk_thread_forwards()) : pk_thread_start());
+	return pk_likely(!rw->shared) &&
+	       (pk_likely(pk_self.tid) ? pk_likely(!pk_thread_forwards()) : pk_thread_start());
 }
 
 /* As glibc: looked at even if nobody has to wait. */
@@ -696,10 +723,10 @@ int pk_rwlock_trywrlock(pthread_rwlock_t *rwlock)
 
 	if (!is_ours(rw))
 		return pk_real()->pthread_rwlock_trywrlock(rwlock);
-	got = write_now(rw);
+	got = write_now(rw, false);
 	if (!got && (pk_load_relaxed(&rw->state) & PK_RW_SPREAD) && pk_rwlock_front_try(rw)) {
 		pk_readers_recall(rw);
-		got = write_now(rw);
+		got = write_now(rw, false);
 		pk_rwlock_front_leave(rw);
 	}
 	return got ? own(rw) : EBUSY;

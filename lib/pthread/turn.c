@@ -9,7 +9,7 @@
 
 #include <errno.h>
 
-#include "admit/aux.h"
+#include "admit/list.h"
 #include "pthread/lot.h"
 #include "rt/clock.h"
 #include "rt/control.h"
@@ -35,6 +35,19 @@ static void leave(struct pk_gate *gate, const struct pk_admit_ops *ops, struct p
 	ops->leave(&gate->queue, w, held);
 }
 
+static struct pk_gate *gate_of(struct pk_queue *q)
+{
+	return (struct pk_gate *)((char *)q - offsetof(struct pk_gate, queue));
+}
+
+/* The lock's queue of w; null: it has found no bay, and its status is that of an earlier use. */
+static struct pk_queue *root_of(struct pk_waiter *w)
+{
+	const struct pk_admit_ops *ops = pk_policy_ops(w->policy);
+
+	return w->queue && ops && ops->root ? ops->root(w) : w->queue;
+}
+
 /* The thread's place is given up for it. */
 static void give_up(struct pk_waiter *w)
 {
@@ -49,14 +62,12 @@ static void give_up(struct pk_waiter *w)
 	/* acquire: a spliced node's queue is told with its headship */
 	if (pk_waiter_abandon(w) || pk_state(pk_load_acquire(&w->status)) != PK_HEAD)
 		return;
-	/* null: it has found no bay, and its status is that of an earlier use */
-	q = w->queue && ops && ops->root ? ops->root(w) : w->queue;
+	q = root_of(w);
 	if (q)
-		leave((struct pk_gate *)((char *)q - offsetof(struct pk_gate, queue)), pk_policy_ops(w->policy), w,
-		      NULL);
+		leave(gate_of(q), pk_policy_ops(w->policy), w, NULL);
 }
 
-/* w is the head of the queue: wait for the word. 0 or ETIMEDOUT. */
+/* w is the head of the queue: wait for the word. Returns as pk_word_wait(). */
 static int wait_as_head(const struct pk_site *at, const struct pk_admit_ops *ops, struct pk_waiter *w,
 			const struct pk_deadline *deadline)
 {
@@ -67,7 +78,13 @@ static int wait_as_head(const struct pk_site *at, const struct pk_admit_ops *ops
 	return ret;
 }
 
-/* Wait for the word by way of the queue, with node w. 0, ETIMEDOUT, or OUT. */
+/* The place has been given up: what a look has got, or wait for the word without a queue. As pk_word_wait(). */
+static int got(const struct pk_site *at, bool slept, const struct pk_deadline *deadline)
+{
+	return pk_self.wanted.got == EBUSY ? pk_word_wait(at, NULL, NULL, slept, deadline) : pk_self.wanted.got;
+}
+
+/* Wait for the word by way of the queue, with node w. As pk_word_wait(), or OUT. */
 static int wait_queued(const struct pk_site *at, const struct pk_admit_ops *ops, struct pk_waiter *w,
 		       const struct pk_deadline *deadline)
 {
@@ -81,11 +98,11 @@ static int wait_queued(const struct pk_site *at, const struct pk_admit_ops *ops,
 	case PK_IS_HEAD:
 		return wait_as_head(at, ops, w, deadline);
 	default:
-		return pk_word_wait(at, NULL, NULL, w->slept, deadline);
+		return got(at, w->slept, deadline);
 	}
 }
 
-/* One attempt by way of the queue, in that manner. 0, ETIMEDOUT, or OUT.
+/* One attempt by way of the queue, in that manner. As pk_word_wait(), or OUT.
  *
  * manner	finds no room to spin	has spun in vain
  * LEAVES	steals, or OUT		OUT
@@ -110,7 +127,7 @@ static int wait_once(const struct pk_site *at, const struct pk_admit_ops *ops, s
 	}
 	if (deadline && !ops->abortable)
 		w = NULL;
-	else if ((deadline || manner < PK_STAYS) && pk_waiters_idle(r) < 2)
+	else if (pk_waiters_idle(r) < 2) /* this one may stay behind, and a wait for a condition variable needs one */
 		w = NULL;
 	else
 		w = pk_waiter_take(r);
@@ -122,6 +139,10 @@ static int wait_once(const struct pk_site *at, const struct pk_admit_ops *ops, s
 	w->policy = ops->policy;
 	w->manner = manner;
 	w->queue = NULL;
+	pk_self.wanted.word = at->word;
+	pk_self.wanted.looks = 0;
+	pk_self.wanted.pass = at->pass;
+	pk_self.wanted.got = EBUSY;
 	pk_store_relaxed(&pk_self.waits, w);
 	if (pk_lot_open)
 		pk_lot_rotate(at->gate, socket, r->turns++);
@@ -138,13 +159,14 @@ static int wait_once(const struct pk_site *at, const struct pk_admit_ops *ops, s
  *		CALLED		there is a turn for it
  *		LEAVES		the same, where nobody may spin
  *		STAYS		it has waited for long, or is a delegate, or there is no bay */
-static PK_NOINLINE void wait_in_lot(const struct pk_site *at, const struct pk_admit_ops *ops, struct pk_record *r,
-				unsigned socket)
+static PK_NOINLINE int wait_in_lot(const struct pk_site *at, const struct pk_admit_ops *ops, struct pk_record *r,
+				   unsigned socket)
 {
 	enum pk_manner manner = pk_lot_manner(at, socket);
 	struct timespec until = {0, 0};
+	int ret = OUT;
 
-	while (r && ops && wait_once(at, ops, r, socket, manner, NULL) == OUT) {
+	while (r && ops && (ret = wait_once(at, ops, r, socket, manner, NULL)) == OUT) {
 		manner = pk_lot_manner(at, socket);
 		if (manner == PK_LEAVES) {
 			if (!until.tv_sec)
@@ -156,9 +178,10 @@ static PK_NOINLINE void wait_in_lot(const struct pk_site *at, const struct pk_ad
 		if (r)
 			socket = pk_socket_here(r->index); /* it need not have woken where it fell asleep */
 	}
-	if (!r || !ops)
-		pk_word_wait(at, NULL, NULL, false, NULL);
+	if (ret == OUT)
+		ret = pk_word_wait(at, NULL, NULL, false, NULL);
 	pk_lot_check(at->gate, socket);
+	return ret;
 }
 
 /* A signal handler has to wait in the middle of its thread's wait. It does not
@@ -194,10 +217,8 @@ PK_NOINLINE int pk_turn_wait(const struct pk_site *at, const struct pk_deadline 
 		return pk_word_wait(at, NULL, NULL, false, deadline);
 	pk_word_come(at);
 	socket = pk_socket_here(r->index);
-	if (pk_lot_open && !deadline) {
-		wait_in_lot(at, ops, r, socket);
-		return 0;
-	}
+	if (pk_lot_open && !deadline)
+		return wait_in_lot(at, ops, r, socket);
 	ret = wait_once(at, ops, r, socket, pk_lot_manner(at, socket) == PK_SLEEPS ? PK_SLEEPS : PK_STAYS, deadline);
 	if (pk_lot_open)
 		pk_lot_check(at->gate, socket);
@@ -218,10 +239,44 @@ void pk_turn_settle(const struct pk_site *at, struct pk_waiter *w, pk_steal *ste
 			leave(at->gate, ops, w, at->word);
 		break;
 	default:
-		pk_word_wait(at, NULL, NULL, true, NULL);
+		got(at, true, NULL);
 	}
 	if (pk_lot_open)
 		pk_lot_check(at->gate, pk_self.record ? pk_socket_here(pk_self.record->index) : 0);
+}
+
+/* Take the word, or for a site with `pass` what it stands for, if it is free: 0 or EALREADY; EBUSY if it is not. Who
+ * waits for the word, or has set it to 2, is not asleep there for this: it is as if a new thread had come. */
+static int overtake(void)
+{
+	int seen = 0;
+
+	if (pk_cas_acquire((int *)pk_self.wanted.word, &seen, 1)) /* word.c, O6 */
+		return 0;
+	return pk_self.wanted.pass && pk_self.wanted.pass(pk_self.wanted.word) ? EALREADY : EBUSY;
+}
+
+void pk_turn_look(bool last)
+{
+	struct pk_waiter *w = pk_self.waits, *behind = NULL;
+	const struct pk_admit_ops *ops = pk_policy_ops(w->policy);
+
+	/* It need not wait any more; or a node that it leaves behind may be its last. */
+	if (pk_state(pk_load_relaxed(&w->status)) >= PK_HEAD || !pk_waiters_idle(w->record))
+		return;
+	pk_self.wanted.got = overtake();
+	/* Where the word's holder waits, too, nothing is to be had by waiting for the word in another way. */
+	if (pk_self.wanted.got == EBUSY && (!last || pk_self.wanted.pass))
+		return;
+	/* Still linked, w keeps its successor. */
+	if (ops->splice && (behind = pk_list_next(w)) && behind->manner != PK_UNTIMED)
+		behind = NULL;
+	/* Who has lost patience was not there to take it. */
+	if (pk_self.wanted.got == 0)
+		pk_and_relaxed(&gate_of(root_of(w))->flags, ~PK_FLAG_QUEUE);
+	give_up(w);
+	if (behind)
+		pk_futex_wake(&behind->status, 1);
 }
 
 void pk_turn_gone(struct pk_waiter *w)

@@ -8,8 +8,8 @@
 #include "admit/admit.h"
 #include "pthread/word.h"
 
-/* Wait until the word is the caller's. Returns 0, or ETIMEDOUT: then the lock is as
- * if the caller had never been there. */
+/* Wait until the word is the caller's. Returns 0, or ETIMEDOUT, or EALREADY (word.h): then
+ * the lock is as if the caller had never been there. */
 int pk_turn_wait(const struct pk_site *at, const struct pk_deadline *deadline);
 
 /* The same for a thread that has slept already and was moved meanwhile, without a
@@ -20,6 +20,10 @@ void pk_turn_settle(const struct pk_site *at, struct pk_waiter *w, pk_steal *ste
 /* The thread is about to wait for something else, in a place that does not tell us more. In a handler, in the middle of
  * a wait of its own: it gives up its place, as those behind it may have what it wants. */
 void pk_turn_step_back(void);
+
+/* The thread has slept for a while in the queue where it waits (rt/doze.h): it gives up its place if the word is free,
+ * or `last`. */
+void pk_turn_look(bool last);
 
 /* The thread that waits with that node is no more. */
 void pk_turn_gone(struct pk_waiter *w);

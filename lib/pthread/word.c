@@ -32,6 +32,7 @@
 #include "pthread/lot.h"
 #include "rt/clock.h"
 #include "rt/config.h"
+#include "rt/doze.h"
 #include "rt/rounds.h"
 #include "rt/spin.h"
 #include "rt/thread.h"
@@ -45,8 +46,8 @@ enum {
 	/* A head looks away for so long at most between two looks; with others behind it, for so long; */
 	GAP_NS = 500,
 	GAP_BUSY_NS = 250,
-	/* and before the first, if it has had the word in this way so short a time ago, for so long; with others behind it,
-	 * for so long. */
+	/* and before the first, if it has had the word in this way so short a time ago, for so long; with others behind
+	 * it, for so long. */
 	AWAY_NS = 40000,
 	AWAY_BUSY_NS = 20000,
 	BACK_NS = 1000,
@@ -87,8 +88,9 @@ static bool is_alone(const struct turn *t)
 }
 
 /* Two threads that come back at once to a short critical section would hand it to and fro, each time with its lines,
- * where one of them could run it a hundred times; so would those of a queue. Who comes back for the word that it has just
- * had by spinning leaves it to others for a while. (If these do not want it so often, nobody comes back so soon.) */
+ * where one of them could run it a hundred times; so would those of a queue. Who comes back for the word that it has
+ * just had by spinning leaves it to others for a while. (If these do not want it so often, nobody comes back so soon.)
+ */
 static void look_away(unsigned ns)
 {
 	for (unsigned n = pk_rounds_in(ns); !pk_spent(&n);)
@@ -169,8 +171,8 @@ static void mark(const struct pk_site *at, bool slow)
 		pk_and_relaxed(&at->gate->flags, ~PK_FLAG_SLOW);
 }
 
-/* How long a head spins: for as long as those behind it do, unless they do not. On a slow lock, where nobody else may spin
- * as CPUs are few, it does not. */
+/* How long a head spins: for as long as those behind it do, unless they do not. On a slow lock, where nobody else may
+ * spin as CPUs are few, it does not. */
 static unsigned head_budget(const struct turn *t)
 {
 	const struct pk_site *at = t->at;
@@ -185,7 +187,8 @@ int pk_word_wait(const struct pk_site *at, const struct pk_admit_ops *ops, struc
 		 const struct pk_deadline *deadline)
 {
 	struct turn t = {at, ops, w, slept ? 2 : 1, 0, 0, 0, 0};
-	bool alone = w && !slept && is_alone(&t);
+	bool alone = w && !slept && is_alone(&t), look = false;
+	unsigned looks = 0;
 	int late;
 
 	if (alone ? is_back(at) : w && !slept && pk_self.back)
@@ -207,11 +210,16 @@ int pk_word_wait(const struct pk_site *at, const struct pk_admit_ops *ops, struc
 		/* Without a node it may be a handler, whose thread is asleep on one. */
 		if (w)
 			pk_store_relaxed(&pk_self.asleep, true);
-		late = pk_futex_wait(at->word, 2, deadline);
+		if (at->pass)
+			late = pk_doze_alone(at->word, 2, deadline, &looks, &look);
+		else
+			late = pk_futex_wait(at->word, 2, deadline);
 		if (w)
 			pk_store_relaxed(&pk_self.asleep, false);
 		if (late)
 			return late;
+		if (look && at->pass(at->word))
+			return EALREADY;
 		t.take = 2;
 		if (w && !pk_waiter_is_head(w))
 			t.w = w = NULL; /* a signal handler gave the place up */

@@ -10,13 +10,15 @@
 
 /* A lock word that threads wait for, the gate by which they do, how long a head
  * spins (rt/spin.h), the lock's own policy (admit/admit.h), and whether its gate may keep
- * PK_FLAG_SLOW. */
+ * PK_FLAG_SLOW. Null, or for words whose holder merely waits for something else: takes that, if it is free, for who
+ * has slept for long and does not have the word. */
 struct pk_site {
 	int *word;
 	struct pk_gate *gate;
 	unsigned spin;
 	unsigned policy;
 	bool marks;
+	bool (*pass)(const int *word);
 };
 
 /* The caller has come to wait for the word, and will queue first: to be told before it does. */
@@ -24,8 +26,8 @@ void pk_word_come(const struct pk_site *at);
 
 /* Wait until the word is ours. `w` is the head of the queue of policy
  * `ops`, or null. `slept`: the thread has slept already, and may have been moved
- * to the word meanwhile. Returns 0, or ETIMEDOUT: then the word is as if we had
- * never been there, and who sleeps on it will be woken. */
+ * to the word meanwhile. Returns 0, or ETIMEDOUT, or EALREADY if the site's
+ * `pass` was successful: then the word is as if we had never been there, and who sleeps on it will be woken. */
 int pk_word_wait(const struct pk_site *at, const struct pk_admit_ops *ops, struct pk_waiter *w, bool slept,
 		 const struct pk_deadline *deadline);
 

@@ -13,10 +13,16 @@
 #include "rt/probe.h"
 #include "rt/thread.h"
 
+/* What the kernel says to a wait. */
+PK_INLINE long call(const void *word, uint32_t expected, int op, const struct timespec *until, uint32_t bits)
+{
+	PK_PROBE2(park, word, expected);
+	return pk_arch_syscall(SYS_futex, (long)word, op, expected, (long)until, 0, bits);
+}
+
 PK_INLINE int wait(const void *word, uint32_t expected, int op, uint32_t bits, const struct pk_deadline *deadline)
 {
 	const struct timespec *abstime = NULL;
-	long ret;
 
 	if (deadline) {
 		abstime = deadline->abstime;
@@ -26,9 +32,7 @@ PK_INLINE int wait(const void *word, uint32_t expected, int op, uint32_t bits, c
 		if (deadline->clock == CLOCK_REALTIME)
 			op |= FUTEX_CLOCK_REALTIME;
 	}
-	PK_PROBE2(park, word, expected);
-	ret = pk_arch_syscall(SYS_futex, (long)word, op, expected, (long)abstime, 0, bits);
-	switch (ret) {
+	switch (call(word, expected, op, abstime, bits)) {
 	case -ETIMEDOUT:
 		return ETIMEDOUT;
 	case -EAGAIN: /* *word was not as expected */
@@ -49,6 +53,13 @@ int pk_futex_wait(const void *word, uint32_t expected, const struct pk_deadline 
 	int ret = wait(word, expected, FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, FUTEX_BITSET_MATCH_ANY, deadline);
 
 	return ret == EAGAIN ? 0 : ret;
+}
+
+int pk_futex_wait_for(const void *word, uint32_t expected, unsigned us)
+{
+	const struct timespec time = {us / 1000000, us % 1000000 * 1000L};
+
+	return call(word, expected, FUTEX_WAIT | FUTEX_PRIVATE_FLAG, &time, 0) == -ETIMEDOUT ? ETIMEDOUT : 0;
 }
 
 int pk_futex_wait_bits(const void *word, uint32_t expected, uint32_t bits, const struct pk_deadline *deadline)

@@ -24,6 +24,9 @@ struct pk_deadline {
  * word is as expected then. */
 int pk_futex_wait(const void *word, uint32_t expected, const struct pk_deadline *deadline);
 
+/* The same for so many microseconds at most: ETIMEDOUT then. Never taken up again after a signal handler. */
+int pk_futex_wait_for(const void *word, uint32_t expected, unsigned us);
+
 /* The same for some of the sleepers: `bits` says what kinds of wake-up to heed, and what
  * kinds of sleepers to wake. */
 int pk_futex_wait_bits(const void *word, uint32_t expected, uint32_t bits, const struct pk_deadline *deadline);

@@ -20,6 +20,7 @@
 #include <limits.h>
 
 #include "base/atomic.h"
+#include "rt/doze.h"
 #include "rt/topology.h"
 
 uint32_t pk_park_ready(struct pk_bay *bay)
@@ -30,9 +31,11 @@ uint32_t pk_park_ready(struct pk_bay *bay)
 	return calls;
 }
 
-int pk_park_sleep(struct pk_bay *bay, uint32_t calls, const struct pk_deadline *deadline)
+int pk_park_sleep(struct pk_bay *bay, uint32_t calls, const struct pk_deadline *deadline, unsigned *looks)
 {
-	return pk_futex_wait(&bay->calls, calls, deadline);
+	bool look;
+
+	return pk_doze_alone(&bay->calls, calls, deadline, looks, &look);
 }
 
 bool pk_park_leave(struct pk_bay *bay, const void *object)

@@ -19,6 +19,13 @@ struct pk_thread {
 	 * handlers that lock, and at the exit of a thread that was cancelled
 	 * (asynchronously) or left by pthread_exit in the middle of it. */
 	struct pk_waiter *waits;
+	/* What it waits for then (rt/doze.h; pthread/word.h, pk_site). */
+	struct {
+		const int *word;
+		bool (*pass)(const int *word);
+		unsigned looks; /* how often it has looked whether that is free */
+		int got;	/* EBUSY, or what a look has got: 0 the word, EALREADY by `pass` */
+	} wanted;
 	/* The context with which it waits above its cohort, if it does (admit/levels.c). */
 	struct pk_waiter *context;
 	/* How many read locks the thread holds: a guide, as others may unlock them. */

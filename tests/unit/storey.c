@@ -155,8 +155,8 @@ START_TEST(fork_child)
 }
 END_TEST
 
-/* Bytes of anonymous memory; or of all there is, roughly, where the kernel does not tell. (Of what statm says each thread
- * keeps up to 64 pages to itself, or each CPU does, and files' pages come by the dozen.) */
+/* Bytes of anonymous memory; or of all there is, roughly, where the kernel does not tell. (Of what statm says each
+ * thread keeps up to 64 pages to itself, or each CPU does, and files' pages come by the dozen.) */
 static long resident(void)
 {
 	FILE *f = fopen("/proc/self/smaps_rollup", "r");
@@ -307,10 +307,11 @@ static void *sleep_in_bay(void *arg)
 {
 	unsigned socket = (unsigned)(uintptr_t)arg % SOCKETS;
 	struct pk_bay *bay = pk_park_enter(socket, &objects[9]);
+	unsigned looks = 0;
 	uint32_t calls;
 
 	for (calls = pk_park_ready(bay); pk_load_acquire(&shut); calls = pk_park_ready(bay))
-		pk_park_sleep(bay, calls, NULL);
+		pk_park_sleep(bay, calls, NULL, &looks);
 	pk_add_relaxed(&up[socket], 1);
 	if (pk_park_leave(bay, &objects[9]))
 		pk_park_call_others(bay);

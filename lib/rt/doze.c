@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* SPDX-FileCopyrightText: 2026 The parkade authors */
+/* Sleeping while others are before one; the contract is in doze.h.
+ *
+ * State of pk_self.wanted.looks
+ *	any -> 0	by who begins to wait
+ *	n -> n + 1	by its sleep of 16 ms * 2^n that ends with time; those after the last one wait for a node
+ *(turn.c) */
+#include "rt/doze.h"
+
+#include <errno.h>
+
+#include "rt/clock.h"
+#include "rt/thread.h"
+
+enum {
+	/* Where hundreds of threads wait for one lock it is normal to wait for tens of milliseconds: each look is a
+	   wake-up. */
+	FIRST_US = 250000,
+	LAST = 6, /* 15.75 s in all */
+	MOST = 8, /* 2^8: 64 s */
+};
+
+static void (*look_at_word)(bool last);
+
+void pk_doze_setup(void (*look)(bool last))
+{
+	look_at_word = look;
+}
+
+/* Up to a quarter less, by thread: those who have come at once would all look while the first one has the lock. */
+static unsigned time_of(unsigned looks)
+{
+	unsigned us = FIRST_US << (looks < MOST ? looks : MOST);
+
+	return us - (unsigned)((uint64_t)us / 4 * (uint16_t)((unsigned)pk_self.tid * 40503) >> 16);
+}
+
+int pk_doze_alone(const void *word, uint32_t expected, const struct pk_deadline *deadline, unsigned *looks, bool *look)
+{
+	unsigned us = time_of(*looks);
+
+	*look = false;
+	if (!look_at_word || (deadline && pk_clock_left_us(deadline->clock, deadline->abstime) <= us))
+		return pk_futex_wait(word, expected, deadline);
+	*look = pk_futex_wait_for(word, expected, us);
+	*looks += *look;
+	return 0;
+}
+
+void pk_doze_over(void)
+{
+	if (look_at_word && pk_self.waits)
+		look_at_word(false);
+}
+
+int pk_doze(const void *word, uint32_t expected, const struct pk_deadline *deadline)
+{
+	bool look;
+	int late;
+
+	pk_store_relaxed(&pk_self.asleep, true);
+	late = pk_doze_alone(word, expected, deadline, &pk_self.wanted.looks, &look);
+	/* As for any other work on the queue: no handler gives up what is being given up. */
+	pk_store_relaxed(&pk_self.asleep, false);
+	if (look)
+		look_at_word(pk_self.wanted.looks >= LAST);
+	return late;
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* SPDX-FileCopyrightText: 2026 The parkade authors */
+/* How a thread sleeps that waits for a lock by way of others: not for ever.
+ *
+ * Who is before it may be held up, while the lock is free: in a signal handler that blocks on what is no lock (a pipe,
+ * sigsuspend), or by a debugger. With glibc nobody depends on a thread that merely waits. So a sleeper looks after 250
+ * ms whether the word that it waits for is free, then after another 500 ms, 1 s, ...: if it is, it takes it, and gives
+ * up its place; after 16 s it gives it up in any case, and goes to the word, as if there were no queue. Who is before
+ * it may be overtaken, as by any thread that barges in.
+ *
+ * To give the place up is what a signal handler does that has to wait while its thread sleeps (pthread/turn.c): the
+ * policy's function returns PK_ORPHANED. Each looks for itself; those whom a condition variable has put into the queue
+ * asleep have no timer, and are woken by who gives up before them. */
+#ifndef PK_DOZE_H
+#define PK_DOZE_H
+
+#include <stdbool.h>
+
+#include "rt/futex.h"
+
+/* Once, in the constructor: what looks, and gives up the place. `last`: whether there is something to be had or not.
+ * Without it a doze is a sleep without end. */
+void pk_doze_setup(void (*look)(bool last));
+
+/* As pk_futex_wait(), for a thread that waits in a queue (pk_self.waits). It may return early, with the place given up.
+ */
+int pk_doze(const void *word, uint32_t expected, const struct pk_deadline *deadline);
+
+/* The same for one that sleeps in another way, for 100 ms or so: it has done so in vain, and looks. */
+void pk_doze_over(void);
+
+/* The same without a place: sleep until the deadline or the next look, `looks` being counted on from 0. `*look`: it is
+ * time to look. 0 or ETIMEDOUT. */
+int pk_doze_alone(const void *word, uint32_t expected, const struct pk_deadline *deadline, unsigned *looks, bool *look);
+
+#endif

@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* SPDX-FileCopyrightText: 2026 The parkade authors */
+/*
+ * Suite stuck: a thread that waits for a lock is held up in a signal handler, and others want the lock meanwhile.
+ *
+ * The handler blocks on what is no lock until all the others have had it, as one does that stops a thread for a garbage
+ * collector.  With glibc no thread waits for one that merely waits, too.  It would catch: a place in a queue that keeps
+ * those behind it from a free lock, wherever it is in the queue, however they wait, and however they came there.
+ */
+
+#include "hall.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+enum { ASLEEP_MS = 30, SECONDS = 20, BEHIND = 4 };
+
+/* Long enough for a thread that was just started, or signalled, to sleep. */
+static void let_sleep(void)
+{
+	sleep_us(ASLEEP_MS * 1000);
+}
+
+static int until_all_had_it[2]; /* a pipe */
+static atomic_bool in_handler;
+
+static void block(int sig)
+{
+	char byte;
+
+	(void)sig;
+	atomic_store(&in_handler, true);
+	if (read(until_all_had_it[0], &byte, 1) != 1)
+		complain("the pipe cannot be read");
+}
+
+static void on_signal(void)
+{
+	struct sigaction action = {.sa_handler = block, .sa_flags = SA_RESTART};
+
+	ck_assert_int_eq(pipe(until_all_had_it), 0);
+	ck_assert_int_eq(sigaction(SIGUSR1, &action, NULL), 0);
+}
+
+static void hold_up(pthread_t victim)
+{
+	MUST(pthread_kill(victim, SIGUSR1));
+	SOON(atomic_load(&in_handler));
+}
+
+static void let_go_on(void)
+{
+	ck_assert_int_eq((int)write(until_all_had_it[1], "", 1), 1);
+}
+
+static pthread_t start(void *(*run)(void *), void *arg)
+{
+	pthread_t thread;
+
+	ck_assert_int_eq(pthread_create(&thread, NULL, run, arg), 0);
+	return thread;
+}
+
+static pthread_mutex_t m;
+static pthread_cond_t c = PTHREAD_COND_INITIALIZER;
+static pthread_rwlock_t rw = PTHREAD_RWLOCK_INITIALIZER;
+static atomic_int through;
+
+/* Once without an end, then with one that is far away. */
+static void *lock_m(void *timed)
+{
+	struct timespec t = deadline(CLOCK_REALTIME, INT64_C(1000000000) * 10 * SECONDS);
+
+	MUST(timed ? pthread_mutex_timedlock(&m, &t) : pthread_mutex_lock(&m));
+	sleep_us(100);
+	MUST(pthread_mutex_unlock(&m));
+	atomic_fetch_add(&through, 1);
+	return NULL;
+}
+
+/* The one that is held up has so many before it. */
+enum { PLACES = 3 };
+
+START_TEST(in_the_queue_of_a_mutex)
+{
+	pthread_t thread[PLACES + BEHIND];
+	int victim = _i % PLACES;
+
+	mutex_make(&m, kinds[_i].type);
+	on_signal();
+	MUST(pthread_mutex_lock(&m));
+	for (int i = 0; i < PLACES + BEHIND; i++) {
+		thread[i] = start(lock_m, i % 2 ? &through : NULL);
+		let_sleep();
+	}
+	hold_up(thread[victim]);
+	MUST(pthread_mutex_unlock(&m));
+	SOON(atomic_load(&through) == PLACES + BEHIND - 1);
+	MUST(pthread_mutex_lock(&m)); /* and new ones come in */
+	MUST(pthread_mutex_unlock(&m));
+	let_go_on();
+	for (int i = 0; i < PLACES + BEHIND; i++)
+		MUST(pthread_join(thread[i], NULL));
+	FIELDS(&m, 0, 0, 0);
+	MUST(pthread_mutex_destroy(&m));
+}
+END_TEST
+
+/* Again and again: no thread can leave more places behind than it has nodes. */
+enum { TIMES = 4 };
+
+static atomic_int times;
+
+static void *lock_often(void *timed)
+{
+	for (int i = 1; i <= TIMES; i++) {
+		while (atomic_load(&times) < i)
+			sleep_us(100);
+		lock_m(timed);
+	}
+	return NULL;
+}
+
+START_TEST(in_the_way_for_long)
+{
+	pthread_t victim, thread[BEHIND];
+
+	mutex_make(&m, PTHREAD_MUTEX_NORMAL);
+	on_signal();
+	MUST(pthread_mutex_lock(&m));
+	victim = start(lock_m, NULL);
+	let_sleep();
+	hold_up(victim);
+	for (int i = 0; i < BEHIND; i++)
+		thread[i] = start(lock_often, i % 2 ? &through : NULL);
+	for (int i = 1; i <= TIMES; i++) {
+		atomic_store(&times, i);
+		let_sleep();
+		MUST(pthread_mutex_unlock(&m));
+		SOON(atomic_load(&through) == i * BEHIND);
+		MUST(pthread_mutex_lock(&m));
+	}
+	MUST(pthread_mutex_unlock(&m));
+	for (int i = 0; i < BEHIND; i++)
+		MUST(pthread_join(thread[i], NULL));
+	let_go_on();
+	MUST(pthread_join(victim, NULL));
+	FIELDS(&m, 0, 0, 0);
+	MUST(pthread_mutex_destroy(&m));
+}
+END_TEST
+
+/* Let go and taken again, until the thread that waits for it has lost patience, where that is counted. */
+static bool overtake(void)
+{
+	int64_t before = suite_counter("impatient");
+
+	for (int i = 0; before >= 0 && i < 200 && suite_counter("impatient") == before; i++) {
+		MUST(pthread_mutex_unlock(&m));
+		if (pthread_mutex_trylock(&m) != 0) {
+			MUST(pthread_mutex_lock(&m));
+			return false;
+		}
+		sleep_us(500);
+	}
+	return suite_counter("impatient") > before;
+}
+
+/* Who has lost patience has those queue who find the mutex free. Once somebody has looked, and found that it does not
+ * come, that is over. */
+START_TEST(in_the_way_of_new_ones)
+{
+	int64_t entered;
+	pthread_t victim;
+	bool overtaken;
+
+	mutex_make(&m, PTHREAD_MUTEX_NORMAL);
+	on_signal();
+	MUST(pthread_mutex_lock(&m));
+	victim = start(lock_m, NULL);
+	let_sleep();
+	overtaken = overtake();
+	say("stuck: the victim was %sovertaken for long", overtaken ? "" : "not ");
+	if (overtaken)
+		hold_up(victim);
+	MUST(pthread_mutex_unlock(&m));
+	MUST(pthread_mutex_lock(&m));
+	MUST(pthread_mutex_unlock(&m));
+	entered = suite_entered();
+	for (int i = 0; i < 10; i++) {
+		MUST(pthread_mutex_lock(&m));
+		MUST(pthread_mutex_unlock(&m));
+	}
+	if (overtaken) {
+		ck_assert_int_eq(suite_entered(), entered);
+		let_go_on();
+	}
+	MUST(pthread_join(victim, NULL));
+	MUST(pthread_mutex_destroy(&m));
+}
+END_TEST
+
+static int waiting; /* with m held */
+static bool called;
+
+static void *await_call(void *arg)
+{
+	MUST(pthread_mutex_lock(&m));
+	waiting++;
+	while (!called)
+		MUST(pthread_cond_wait(&c, &m));
+	MUST(pthread_mutex_unlock(&m));
+	atomic_fetch_add(&through, 1);
+	return arg;
+}
+
+/* m is held after it. */
+static void await_waiters(int n)
+{
+	for (;; sleep_us(100)) {
+		MUST(pthread_mutex_lock(&m));
+		if (waiting == n)
+			return;
+		MUST(pthread_mutex_unlock(&m));
+	}
+}
+
+/* Also of those who sleep beside the queue at first (PARKADE_PARKING). */
+enum { CROWD = 12, CALLS = 3, IN_ITS_PLACE_MS = 150 };
+
+/* Waiters of a condition variable are called, all or one by one, while who is held up is first in the mutex's queue,
+ * with another one before them, or it is one of themselves. */
+START_TEST(among_those_called)
+{
+	static const struct timespec past = {1, 0};
+	pthread_t crowd[CROWD], first[2] = {0};
+	bool before = _i < 2;
+	int64_t morphed = suite_counter("morphed");
+
+	mutex_make(&m, PTHREAD_MUTEX_NORMAL);
+	on_signal();
+	MUST(pthread_mutex_lock(&m));
+	WANT(pthread_cond_timedwait(&c, &m, &past), ETIMEDOUT); /* who has waited is counted for (suite_counter) */
+	MUST(pthread_mutex_unlock(&m));
+	for (int i = 0; i < CROWD; i++) {
+		crowd[i] = start(await_call, NULL);
+		await_waiters(i + 1);
+		MUST(pthread_mutex_unlock(&m));
+	}
+	let_sleep();
+	MUST(pthread_mutex_lock(&m));
+	for (int i = 0; before && i < 2; i++) {
+		first[i] = start(lock_m, NULL);
+		sleep_us(IN_ITS_PLACE_MS * 1000);
+	}
+	called = true;
+	if (_i == 1)
+		for (int i = 0; i < CROWD; i++)
+			MUST(pthread_cond_signal(&c));
+	else
+		MUST(pthread_cond_broadcast(&c));
+	let_sleep();
+	if (!before && suite_served() && suite_counter("morphed") <= morphed)
+		say("stuck: SKIP: by this policy the first one calls the others, once it has the mutex");
+	else
+		hold_up(before ? first[0] : crowd[0]);
+	MUST(pthread_mutex_unlock(&m));
+	SOON(atomic_load(&through) >= (before ? CROWD + 1 : CROWD - 1));
+	let_go_on();
+	for (int i = 0; i < CROWD; i++)
+		MUST(pthread_join(crowd[i], NULL));
+	for (int i = 0; before && i < 2; i++)
+		MUST(pthread_join(first[i], NULL));
+	MUST(pthread_cond_destroy(&c));
+	FIELDS(&m, 0, 0, 0);
+	MUST(pthread_mutex_destroy(&m));
+}
+END_TEST
+
+static void *write_once(void *arg)
+{
+	MUST(pthread_rwlock_wrlock(&rw));
+	sleep_us(100);
+	MUST(pthread_rwlock_unlock(&rw));
+	atomic_fetch_add(&through, 1);
+	return arg;
+}
+
+static void *read_once(void *arg)
+{
+	MUST(pthread_rwlock_rdlock(&rw));
+	sleep_us(100);
+	MUST(pthread_rwlock_unlock(&rw));
+	atomic_fetch_add(&through, 1);
+	return arg;
+}
+
+/* A writer that waits for a writer, with writers and a reader behind it. (The reader has the lock if it is held up.) */
+START_TEST(in_front_of_a_rwlock)
+{
+	pthread_t thread[1 + BEHIND];
+
+	on_signal();
+	MUST(pthread_rwlock_wrlock(&rw));
+	for (int i = 0; i < 1 + BEHIND; i++) {
+		thread[i] = start(i == BEHIND ? read_once : write_once, NULL);
+		let_sleep();
+	}
+	hold_up(thread[_i]);
+	MUST(pthread_rwlock_unlock(&rw));
+	SOON(atomic_load(&through) == BEHIND);
+	let_go_on();
+	for (int i = 0; i < 1 + BEHIND; i++)
+		MUST(pthread_join(thread[i], NULL));
+	MUST(pthread_rwlock_destroy(&rw));
+}
+END_TEST
+
+int main(void)
+{
+	Suite *s = suite_make("stuck");
+
+	SUITE_CASE_OF(s, in_the_queue_of_a_mutex, SECONDS, KINDS);
+	SUITE_CASE(s, in_the_way_for_long, SECONDS);
+	SUITE_CASE(s, in_the_way_of_new_ones, SECONDS);
+	SUITE_CASE_OF(s, among_those_called, SECONDS, CALLS);
+	SUITE_CASE_OF(s, in_front_of_a_rwlock, SECONDS, BEHIND);
+	return suite_run(s);
+}
