@@ -83,6 +83,9 @@ enum {
 	NAP_US = 50,
 };
 
+/* Somebody has the lock, or it is not all that counts who does. */
+#define IN_USE (PK_RW_READERS | PK_RW_WRITER | PK_RW_SPREAD | PK_RW_RECALL)
+
 /* ---- who may do what ---- */
 
 static bool prefers_writers(const struct pk_rwlock *rw)
@@ -119,17 +122,16 @@ void pk_rwlock_front_leave(struct pk_rwlock *rw)
 /* Write, if the lock can be had at once. `pass`: although it is closed. */
 static bool write_now(struct pk_rwlock *rw, bool pass)
 {
-	const uint64_t in_use = PK_RW_READERS | PK_RW_WRITER | PK_RW_SPREAD | PK_RW_RECALL | (pass ? 0 : PK_RW_CLOSED);
 	uint64_t s = pk_load_relaxed(&rw->state);
 
-	while (!(s & in_use))
+	while (!(s & (pass ? IN_USE : IN_USE | PK_RW_CLOSED)))
 		if (pk_cas_acquire(&rw->state, &s, s | PK_RW_WRITER)) /* O1 */
 			return true;
 	return false;
 }
 
-/* Who is in front may be in a signal handler that blocks (rt/doze.h): a writer that has waited for it for long passes
- * it. */
+/* Who is in front may be in a signal handler that blocks (rt/doze.h), and nobody has the lock: a writer that has waited
+ * for it for long passes it. */
 static bool pass_front(const int *word)
 {
 	return write_now((struct pk_rwlock *)((char *)word - offsetof(struct pk_rwlock, lock)), true);
@@ -430,11 +432,17 @@ static bool has_lost_patience(uint64_t *since, uint64_t patience)
 	return now - *since >= patience;
 }
 
-/* Who is in front may also be in a handler that blocks, and does not open the lock: a reader that has waited for long
- * reads although it is closed. */
+/* The same for a reader: 0 or EBUSY. Not past a writer that waits for readers to leave, or it would starve. */
 static int read_past(struct pk_rwlock *rw)
 {
-	return prefers_writers(rw) ? EBUSY : read_now(rw, true);
+	uint64_t s = pk_load_relaxed(&rw->state);
+
+	while (!(s & IN_USE) && !prefers_writers(rw))
+		if (pk_cas_acquire(&rw->state, &s, s + PK_RW_READER)) { /* O1 */
+			pk_self.reads++;
+			return 0;
+		}
+	return EBUSY;
 }
 
 /* Wait in the bay until the lock can be read. 0, EAGAIN, ETIMEDOUT; EBUSY if the thread

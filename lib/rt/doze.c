@@ -39,12 +39,15 @@ static unsigned time_of(unsigned looks)
 int pk_doze_alone(const void *word, uint32_t expected, const struct pk_deadline *deadline, unsigned *looks, bool *look)
 {
 	unsigned us = time_of(*looks);
+	int ret;
 
 	*look = false;
 	if (!look_at_word || (deadline && pk_clock_left_us(deadline->clock, deadline->abstime) <= us))
 		return pk_futex_wait(word, expected, deadline);
-	*look = pk_futex_wait_for(word, expected, us);
-	*looks += *look;
+	ret = pk_futex_wait_for(word, expected, us);
+	/* After a handler, too: with one after the other the time would never come. */
+	*look = ret;
+	*looks += ret == ETIMEDOUT;
 	return 0;
 }
 

@@ -58,8 +58,9 @@ int pk_futex_wait(const void *word, uint32_t expected, const struct pk_deadline 
 int pk_futex_wait_for(const void *word, uint32_t expected, unsigned us)
 {
 	const struct timespec time = {us / 1000000, us % 1000000 * 1000L};
+	long ret = call(word, expected, FUTEX_WAIT | FUTEX_PRIVATE_FLAG, &time, 0);
 
-	return call(word, expected, FUTEX_WAIT | FUTEX_PRIVATE_FLAG, &time, 0) == -ETIMEDOUT ? ETIMEDOUT : 0;
+	return ret == -ETIMEDOUT ? ETIMEDOUT : ret == -EINTR ? EINTR : 0;
 }
 
 int pk_futex_wait_bits(const void *word, uint32_t expected, uint32_t bits, const struct pk_deadline *deadline)

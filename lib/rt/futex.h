@@ -24,7 +24,7 @@ struct pk_deadline {
  * word is as expected then. */
 int pk_futex_wait(const void *word, uint32_t expected, const struct pk_deadline *deadline);
 
-/* The same for so many microseconds at most: ETIMEDOUT then. Never taken up again after a signal handler. */
+/* The same for so many microseconds at most: ETIMEDOUT then. EINTR after a signal handler. */
 int pk_futex_wait_for(const void *word, uint32_t expected, unsigned us);
 
 /* The same for some of the sleepers: `bits` says what kinds of wake-up to heed, and what

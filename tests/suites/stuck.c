@@ -150,6 +150,39 @@ START_TEST(in_the_way_for_long)
 }
 END_TEST
 
+static void nothing(int sig)
+{
+	(void)sig;
+}
+
+/* Who is behind gets a signal every now and then, as from a profiler. */
+START_TEST(with_signals)
+{
+	struct sigaction action = {.sa_handler = nothing, .sa_flags = SA_RESTART};
+	pthread_t victim, behind;
+
+	mutex_make(&m, PTHREAD_MUTEX_NORMAL);
+	on_signal();
+	ck_assert_int_eq(sigaction(SIGUSR2, &action, NULL), 0);
+	MUST(pthread_mutex_lock(&m));
+	victim = start(lock_m, NULL);
+	let_sleep();
+	behind = start(lock_m, NULL);
+	let_sleep();
+	hold_up(victim);
+	MUST(pthread_mutex_unlock(&m));
+	for (uint64_t since = now_ns(); !atomic_load(&through);) {
+		be_patient(since, "the one behind has the mutex", __LINE__);
+		MUST(pthread_kill(behind, SIGUSR2));
+		sleep_us(20000);
+	}
+	let_go_on();
+	MUST(pthread_join(behind, NULL));
+	MUST(pthread_join(victim, NULL));
+	MUST(pthread_mutex_destroy(&m));
+}
+END_TEST
+
 /* Let go and taken again, until the thread that waits for it has lost patience, where that is counted. */
 static bool overtake(void)
 {
@@ -322,6 +355,7 @@ int main(void)
 
 	SUITE_CASE_OF(s, in_the_queue_of_a_mutex, SECONDS, KINDS);
 	SUITE_CASE(s, in_the_way_for_long, SECONDS);
+	SUITE_CASE(s, with_signals, SECONDS);
 	SUITE_CASE(s, in_the_way_of_new_ones, SECONDS);
 	SUITE_CASE_OF(s, among_those_called, SECONDS, CALLS);
 	SUITE_CASE_OF(s, in_front_of_a_rwlock, SECONDS, BEHIND);
