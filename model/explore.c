@@ -478,7 +478,7 @@ static uint64_t hash_state(void)
 		if (s->what == MC_DONE)
 			continue;
 		hash = mc_mix(hash, s->stack_hash);
-		hash = mc_mix(hash, s->spurious);
+		hash = mc_mix(hash, s->spurious | s->looks << 8);
 		for (unsigned n = 0; n < local.size / 8; n++)
 			hash = mc_mix(hash, ((const uint64_t *)s->local)[n]);
 		if (s->what == MC_ACCESS) {

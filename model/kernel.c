@@ -5,7 +5,7 @@
  * Source: futex(2), and kernel/futex: both sides pass a full barrier, a sleeper between its
  * being queued and the look at the word, a waker before it looks for sleepers. Which of
  * several sleepers is woken is open. A sleep may end for no reason as often as the options
- * say. */
+ * say; so may one for a time (rt/doze.h) end with that. */
 #include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
@@ -59,11 +59,16 @@ static unsigned sleepers(const struct mc_state *s)
 	return n;
 }
 
+static bool may_look(const struct mc_state *s)
+{
+	return s->dozes && s->looks > 0;
+}
+
 bool mc_kernel_for_good(unsigned t)
 {
 	const struct mc_state *s = me(t);
 
-	return s->what == MC_ASLEEP && !s->soon && !(s->timed && mc_options->timers);
+	return s->what == MC_ASLEEP && !s->soon && !may_look(s) && !(s->timed && mc_options->timers);
 }
 
 static bool may_be_late(const struct mc_state *s)
@@ -82,7 +87,7 @@ unsigned mc_kernel_ways(unsigned t)
 	unsigned n;
 
 	if (s->what == MC_ASLEEP)
-		return (s->spurious > 0) + may_be_late(s);
+		return (s->spurious > 0) + (may_be_late(s) || may_look(s));
 	if (waits(s))
 		return mc_memory_futex_ways(t, (const void *)s->call[WORD]);
 	n = sleepers(s);
@@ -104,8 +109,10 @@ static bool wait(unsigned t, unsigned way)
 	s->what = MC_ASLEEP;
 	s->futex = (const void *)s->call[WORD];
 	s->bits = bits_of(s);
-	s->timed = until != NULL;
-	s->soon = until && until->tv_sec == MC_SOON;
+	/* A time, not a deadline. */
+	s->dozes = until && op_of(s) == FUTEX_WAIT;
+	s->timed = until && !s->dozes;
+	s->soon = s->timed && until->tv_sec == MC_SOON;
 	return false;
 }
 
@@ -161,10 +168,12 @@ bool mc_kernel_go(unsigned t, unsigned way)
 	bool goes_on = true;
 
 	if (s->what == MC_ASLEEP) {
-		bool late = may_be_late(s) && !way;
+		bool late = (may_be_late(s) || may_look(s)) && !way;
 
 		if (!late)
 			s->spurious--;
+		else if (s->dozes)
+			s->looks--;
 		s->result = late ? (uint64_t)-ETIMEDOUT : (uint64_t)-EINTR;
 		mc_tell(t, NULL, late ? "its deadline passes" : "its sleep ends for no reason");
 		return true;

@@ -20,6 +20,7 @@
 #include "pthread/readers.h"
 #include "pthread/turn.h"
 #include "rt/config.h"
+#include "rt/doze.h"
 #include "rt/spin.h"
 #include "rt/storey.h"
 #include "rt/topology.h"
@@ -29,6 +30,7 @@ static int inside, users;
 struct pk_record *mc_record[MC_THREADS];
 unsigned mc_threads = 3;
 static const struct mc_kind *kind;
+static bool looks;
 static const char *policy = "mcs", *topology = "2x4@thread", *places = "", *readers = "auto";
 
 /* ---- time, which stands still ---- */
@@ -97,6 +99,8 @@ static void setup(void)
 	pk_lot_setup(pk_config.parking);
 	pk_incarnation_setup();
 	pk_incarnation_next();
+	if (looks)
+		pk_doze_setup(pk_turn_look);
 	pk_thread_setup(pk_turn_gone);
 	pk_policy_select(policy);
 	mc_thread_local(&pk_self, sizeof(pk_self));
@@ -372,7 +376,7 @@ static const struct option options[] = {
 	{"spurious", 1, NULL, 'u'},   {"states", 1, NULL, 'm'},	 {"sc", 0, NULL, 'S'},	     {"append", 0, NULL, 'A'},
 	{"places", 1, NULL, 'P'},     {"readers", 1, NULL, 'R'}, {"weaken", 1, NULL, 'w'},   {"sites", 0, NULL, 'l'},
 	{"all-orders", 0, NULL, 'O'}, {"asleep", 0, NULL, 'a'},	 {"survey", 0, NULL, 'y'},   {"timers", 0, NULL, 'T'},
-	{"reached", 0, NULL, 'r'},    {"help", 0, NULL, 'h'},	 {NULL, 0, NULL, 0}};
+	{"looks", 1, NULL, 'L'},      {"reached", 0, NULL, 'r'}, {"help", 0, NULL, 'h'},     {NULL, 0, NULL, 0}};
 
 static const char usage[] =
 	"usage: locks [OPTION]...\n"
@@ -384,6 +388,7 @@ static const char usage[] =
 	"  --topology TEXT   as PARKADE_TOPOLOGY (2x4@thread); --parking, --spin (0), --batch (1), --patience (2000)\n"
 	"  --places DIGITS   the socket of each thread, as in 011\n"
 	"  --spurious N      how often a thread's sleep may end for no reason (0)\n"
+	"  --looks N         how often a thread's sleep in a queue may end so that it looks (0)\n"
 	"  --timers          a sleep with an end does end, once everybody sleeps\n"
 	"  --states N        give up after so many (20000000)\n"
 	"  --all-orders      threads that are alike may arrive in any order\n"
@@ -455,6 +460,10 @@ int main(int argc, char **argv)
 			break;
 		case 'u':
 			how.spurious = number(optarg);
+			break;
+		case 'L':
+			how.looks = number(optarg);
+			looks = how.looks;
 			break;
 		case 'm':
 			how.states = number(optarg);

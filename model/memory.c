@@ -79,6 +79,7 @@ void mc_memory_begin(void)
 		struct mc_state *s = me(t);
 
 		s->spurious = (uint8_t)mc_options->spurious;
+		s->looks = (uint8_t)mc_options->looks;
 		/* An epoch of 0 is none. */
 		s->now.clock[t] = 1;
 		s->acquired = s->now;

@@ -33,11 +33,12 @@ struct mc_client {
 struct mc_options {
 	unsigned long states; /* give up after so many */
 	unsigned spurious;    /* how often each thread's sleep may end for no reason */
-	bool timers;	      /* sleeps with an end do end, once everybody sleeps */
-	bool sc;	      /* sequential consistency instead: every load returns the newest value */
-	bool append;	      /* no store goes before one that has been made already */
-	bool asleep;	      /* before anything else all but thread 0 run, each until it sleeps */
-	bool survey;	      /* a few executions at random, which show what is accessed: nothing is explored */
+	unsigned looks; /* how often each thread's sleep for a time (rt/doze.h) may end with that, at any moment */
+	bool timers;	/* sleeps with an end do end, once everybody sleeps */
+	bool sc;	/* sequential consistency instead: every load returns the newest value */
+	bool append;	/* no store goes before one that has been made already */
+	bool asleep;	/* before anything else all but thread 0 run, each until it sleeps */
+	bool survey;	/* a few executions at random, which show what is accessed: nothing is explored */
 };
 
 struct mc_result {
@@ -55,7 +56,8 @@ void mc_thread_local(void *p, size_t size);
 void mc_ignore(const void *p, size_t size);
 void mc_name(const volatile void *p, size_t size, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-/* In setup(): told of each change of the word there by a thread, as it goes by modification order. It calls mc_arc(). */
+/* In setup(): told of each change of the word there by a thread, as it goes by modification order. It calls mc_arc().
+ */
 typedef void mc_changes(uint64_t from, uint64_t to);
 void mc_watch(const volatile void *p, mc_changes *changes);
 

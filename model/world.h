@@ -63,9 +63,10 @@ struct mc_state {
 	uint64_t result; /* for the thread, when it goes on */
 	const void *futex;
 	uint32_t bits;
-	bool soon, timed; /* its sleep has an end: at any time; at some time */
+	bool soon, timed; /* its sleep has an end: at any time; at some time; */
+	bool dozes;	  /* as long as there are `looks' */
 	bool arrived;	  /* it has made its first read-modify-write */
-	uint8_t spurious;
+	uint8_t spurious, looks;
 	void *sp;
 	uint64_t stack_hash;
 	/* What it knows; what it would know after an acquire fence; what it knew at its last

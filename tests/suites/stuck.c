@@ -13,7 +13,7 @@
 #include <signal.h>
 #include <unistd.h>
 
-enum { ASLEEP_MS = 30, SECONDS = 20, BEHIND = 4 };
+enum { ASLEEP_MS = 30, HELD_MS = 400, SECONDS = 20, BEHIND = 4 };
 
 /* Long enough for a thread that was just started, or signalled, to sleep. */
 static void let_sleep(void)
@@ -64,7 +64,15 @@ static pthread_t start(void *(*run)(void *), void *arg)
 static pthread_mutex_t m;
 static pthread_cond_t c = PTHREAD_COND_INITIALIZER;
 static pthread_rwlock_t rw = PTHREAD_RWLOCK_INITIALIZER;
-static atomic_int through;
+static atomic_int through, inside;
+
+static void work(void)
+{
+	if (atomic_fetch_add(&inside, 1))
+		complain("two threads have the lock");
+	sleep_us(100);
+	atomic_fetch_sub(&inside, 1);
+}
 
 /* Once without an end, then with one that is far away. */
 static void *lock_m(void *timed)
@@ -72,7 +80,7 @@ static void *lock_m(void *timed)
 	struct timespec t = deadline(CLOCK_REALTIME, INT64_C(1000000000) * 10 * SECONDS);
 
 	MUST(timed ? pthread_mutex_timedlock(&m, &t) : pthread_mutex_lock(&m));
-	sleep_us(100);
+	work();
 	MUST(pthread_mutex_unlock(&m));
 	atomic_fetch_add(&through, 1);
 	return NULL;
@@ -146,6 +154,29 @@ START_TEST(in_the_way_for_long)
 	let_go_on();
 	MUST(pthread_join(victim, NULL));
 	FIELDS(&m, 0, 0, 0);
+	MUST(pthread_mutex_destroy(&m));
+}
+END_TEST
+
+/* Nobody is in a handler, but the lock is held for long. */
+START_TEST(held_for_long)
+{
+	pthread_t thread[BEHIND];
+
+	mutex_make(&m, kinds[_i].type);
+	MUST(pthread_mutex_lock(&m));
+	atomic_fetch_add(&inside, 1);
+	for (int i = 0; i < BEHIND; i++)
+		thread[i] = start(lock_m, i % 2 ? &through : NULL);
+	sleep_us(HELD_MS * 1000);
+	ck_assert_int_eq(atomic_load(&through), 0);
+	atomic_fetch_sub(&inside, 1);
+	MUST(pthread_mutex_unlock(&m));
+	for (int i = 0; i < BEHIND; i++)
+		MUST(pthread_join(thread[i], NULL));
+	ck_assert_int_eq(atomic_load(&through), BEHIND);
+	FIELDS(&m, 0, 0, 0);
+	assert_no_complaint();
 	MUST(pthread_mutex_destroy(&m));
 }
 END_TEST
@@ -313,7 +344,7 @@ END_TEST
 static void *write_once(void *arg)
 {
 	MUST(pthread_rwlock_wrlock(&rw));
-	sleep_us(100);
+	work();
 	MUST(pthread_rwlock_unlock(&rw));
 	atomic_fetch_add(&through, 1);
 	return arg;
@@ -322,7 +353,7 @@ static void *write_once(void *arg)
 static void *read_once(void *arg)
 {
 	MUST(pthread_rwlock_rdlock(&rw));
-	sleep_us(100);
+	work();
 	MUST(pthread_rwlock_unlock(&rw));
 	atomic_fetch_add(&through, 1);
 	return arg;
@@ -355,6 +386,7 @@ int main(void)
 
 	SUITE_CASE_OF(s, in_the_queue_of_a_mutex, SECONDS, KINDS);
 	SUITE_CASE(s, in_the_way_for_long, SECONDS);
+	SUITE_CASE_OF(s, held_for_long, SECONDS, KINDS);
 	SUITE_CASE(s, with_signals, SECONDS);
 	SUITE_CASE(s, in_the_way_of_new_ones, SECONDS);
 	SUITE_CASE_OF(s, among_those_called, SECONDS, CALLS);
