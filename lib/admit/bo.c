@@ -124,7 +124,7 @@ static int doze(struct pk_queue *q, struct pk_waiter *w, const struct pk_deadlin
 		late = pk_futex_wait(pk_aux_half(q), (uint32_t)want, looks ? &look : deadline);
 	}
 	pk_store_relaxed(&pk_self.asleep, false);
-	if (late && looks)
+	if (looks)
 		pk_doze_over();
 	/* It may have been woken instead of one that waits. */
 	if (pk_unlikely(pk_state(pk_load_relaxed(&w->status)) >= PK_HEAD))

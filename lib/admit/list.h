@@ -142,6 +142,17 @@ PK_INLINE struct pk_waiter *pk_list_reap(struct pk_waiter *w)
 	return n;
 }
 
+/* Who is behind w and sleeps without a timer, or null: it depends on w, which is about to give up, to look (rt/doze.h).
+ * Those in between have given up, and may be in another queue by now: to be woken harms nobody. */
+PK_INLINE struct pk_waiter *pk_list_dependent(const struct pk_waiter *w)
+{
+	struct pk_waiter *n = pk_list_next(w);
+
+	while (n && pk_list_gone(n))
+		n = pk_list_next(n);
+	return n && n->manner == PK_UNTIMED ? n : NULL;
+}
+
 /* Sleep until the status is no longer PARKED; false when the deadline passed
  * first. `waiting`: the status to park from. */
 PK_INLINE bool pk_list_park(struct pk_waiter *w, uint32_t waiting, const struct pk_deadline *deadline)
@@ -181,10 +192,16 @@ PK_INLINE enum pk_entered pk_list_wait(struct pk_queue *q, struct pk_waiter *w, 
 			/* fails only if the state is final now */
 			if (pk_cas_relaxed(&w->status, &status, pk_in_state(status, PK_WAITING)))
 				budget = pk_spin_begin(w);
-		} else if (pk_spent(&budget) && !(stays && pk_list_park(w, status, deadline)) && pk_waiter_abandon(w)) {
+		} else if (pk_spent(&budget) && !(stays && pk_list_park(w, status, deadline))) {
+			struct pk_waiter *behind = stays ? pk_list_dependent(w) : NULL;
+
+			if (!pk_waiter_abandon(w))
+				continue;
 			pk_spin_missed(w);
 			if (!stays)
 				return PK_OUT;
+			if (behind)
+				pk_futex_wake(&behind->status, 1);
 			pk_count(w, PK_STAT_timedout);
 			return PK_TIMED_OUT;
 		}

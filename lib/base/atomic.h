@@ -38,6 +38,9 @@
  * looks at a flag after having raised its own (Dekker). */
 #define pk_fence() __atomic_thread_fence(__ATOMIC_SEQ_CST)
 
+/* What comes before is done before what comes after, for signal handlers of the same thread. */
+#define pk_handlers_see() __atomic_signal_fence(__ATOMIC_SEQ_CST)
+
 /* Compare-and-swap, strong: true and *p = want if *p was *seen; otherwise
  * false and *seen = what was there, read with the order of the failure. */
 #define pk_cas_relaxed(p, seen, want)                                                                                  \

@@ -65,9 +65,6 @@
 enum {
 	WINDOW_US = 50000,
 	WINDOW_MAX_US = 60000000,
-	/* So long, as a bound on its wait for the front, or after so many looks (rt/doze.h), is long for a reader. */
-	LONG_US = 400000,
-	LOOKS = 2,
 	/* In rounds of a spin: between the first two looks at a lock that a writer has, and
 	 * twice that before the next. Each look costs the writer's next one the line, and
 	 * takes it from a thread that would use it many times over before it lets another
@@ -82,9 +79,6 @@ enum {
 	 * a system call, and to be there the line, each time. */
 	NAP_US = 50,
 };
-
-/* Somebody has the lock, or it is not all that counts who does. */
-#define IN_USE (PK_RW_READERS | PK_RW_WRITER | PK_RW_SPREAD | PK_RW_RECALL)
 
 /* ---- who may do what ---- */
 
@@ -119,22 +113,42 @@ void pk_rwlock_front_leave(struct pk_rwlock *rw)
 		pk_futex_wake(&rw->lock, 1);
 }
 
-/* Write, if the lock can be had at once. `pass`: although it is closed. */
-static bool write_now(struct pk_rwlock *rw, bool pass)
+static const void *parking_place(struct pk_rwlock *rw)
 {
-	uint64_t s = pk_load_relaxed(&rw->state);
-
-	while (!(s & (pass ? IN_USE : IN_USE | PK_RW_CLOSED)))
-		if (pk_cas_acquire(&rw->state, &s, s | PK_RW_WRITER)) /* O1 */
-			return true;
-	return false;
+	return &rw->cur_writer;
 }
 
-/* Who is in front may be in a signal handler that blocks (rt/doze.h), and nobody has the lock: a writer that has waited
- * for it for long passes it. */
-static bool pass_front(const int *word)
+/* Who is in front may be in a signal handler that blocks (rt/doze.h). Whoever has waited for long, or has no more time,
+ * takes a lock that nobody has, though it is closed, and opens it: were the front awake it would have taken it. `what`:
+ * PK_RW_WRITER or PK_RW_READER. */
+static bool pass_front(struct pk_rwlock *rw, uint64_t what)
 {
-	return write_now((struct pk_rwlock *)((char *)word - offsetof(struct pk_rwlock, lock)), true);
+	uint64_t s = pk_load_relaxed(&rw->state), want;
+
+	do {
+		if (s & (PK_RW_READERS | PK_RW_WRITER | PK_RW_SPREAD | PK_RW_RECALL))
+			return false;
+		want = (s + what) & ~PK_RW_CLOSED;
+		if (!is_shut(rw, want))
+			want &= ~PK_RW_PARKED;
+	} while (!pk_cas_acquire(&rw->state, &s, want)); /* O1 */
+	if (s & ~want & PK_RW_PARKED)
+		pk_park_call(parking_place(rw));
+	return true;
+}
+
+static bool pass_to_write(const int *word)
+{
+	return pass_front((struct pk_rwlock *)((char *)word - offsetof(struct pk_rwlock, lock)), PK_RW_WRITER);
+}
+
+/* 0 or EBUSY. */
+static int pass_to_read(struct pk_rwlock *rw)
+{
+	if (prefers_writers(rw) || !pass_front(rw, PK_RW_READER))
+		return EBUSY;
+	pk_self.reads++;
+	return 0;
 }
 
 /* EALREADY: the lock has been taken, past the front. */
@@ -142,7 +156,7 @@ static int front_enter(struct pk_rwlock *rw, bool write, const struct pk_deadlin
 {
 	/* No marks: a state that is not 0 keeps readers and writers from their usual way. */
 	struct pk_site at = {&rw->lock, (struct pk_gate *)&rw->state, pk_spin_front(), 0,
-			     false,	write ? pass_front : NULL};
+			     false,	write ? pass_to_write : NULL};
 
 	if (!(pk_load_relaxed(&rw->state) & PK_FLAG_QUEUE) && pk_rwlock_front_try(rw))
 		return 0;
@@ -153,11 +167,6 @@ static int front_enter(struct pk_rwlock *rw, bool write, const struct pk_deadlin
 static void *sleeping_place(struct pk_rwlock *rw)
 {
 	return (char *)&rw->state + 4;
-}
-
-static const void *parking_place(struct pk_rwlock *rw)
-{
-	return &rw->cur_writer;
 }
 
 /* Clear `flags`, and a WAITER if `waiter`; call parked readers if that lets them in. */
@@ -432,19 +441,6 @@ static bool has_lost_patience(uint64_t *since, uint64_t patience)
 	return now - *since >= patience;
 }
 
-/* The same for a reader: 0 or EBUSY. Not past a writer that waits for readers to leave, or it would starve. */
-static int read_past(struct pk_rwlock *rw)
-{
-	uint64_t s = pk_load_relaxed(&rw->state);
-
-	while (!(s & IN_USE) && !prefers_writers(rw))
-		if (pk_cas_acquire(&rw->state, &s, s + PK_RW_READER)) { /* O1 */
-			pk_self.reads++;
-			return 0;
-		}
-	return EBUSY;
-}
-
 /* Wait in the bay until the lock can be read. 0, EAGAIN, ETIMEDOUT; EBUSY if the thread
  * has been passed for too long. */
 static int wait_in_bay(struct pk_rwlock *rw, struct pk_bay *bay, uint64_t patience, const struct pk_deadline *deadline)
@@ -452,19 +448,21 @@ static int wait_in_bay(struct pk_rwlock *rw, struct pk_bay *bay, uint64_t patien
 	uint64_t since = 0;
 	unsigned looks = 0;
 	int ret = EBUSY, late = 0;
+	bool look = false;
 
 	while (!late) {
 		uint32_t calls = pk_park_ready(bay);
 
 		ret = try_to_read(rw, false);
-		if (ret != EBUSY || has_lost_patience(&since, patience))
+		if (ret == EBUSY && look)
+			ret = pass_to_read(rw);
+		/* Who has been called, and has been passed once more: not who was merely asleep for long. */
+		if (ret != EBUSY || (!look && has_lost_patience(&since, patience)))
 			break;
 		if (!say_parked(rw))
 			continue;
 		pk_count_in(pk_self.record, PK_STAT_rparked);
-		late = pk_park_sleep(bay, calls, deadline, &looks);
-		if (!late && looks >= LOOKS && (ret = read_past(rw)) != EBUSY)
-			break;
+		late = pk_park_sleep(bay, calls, deadline, &looks, &look);
 	}
 	if (pk_park_leave(bay, parking_place(rw))) {
 		if (ret)
@@ -498,8 +496,8 @@ static PK_NOINLINE int wait_to_read(struct pk_rwlock *rw, const struct pk_deadli
 			return ret;
 		ret = lock_in_front(rw, false, bound < WINDOW_MAX_US ? bound : WINDOW_MAX_US, deadline);
 		pk_self.reads += !ret;
-		if (ret == EBUSY && bound >= LONG_US)
-			ret = read_past(rw);
+		if (ret == EBUSY)
+			ret = pass_to_read(rw);
 		if (ret != EBUSY)
 			return ret;
 	}
@@ -519,6 +517,8 @@ static int rdlock(struct pk_rwlock *rw, const struct pk_deadline *deadline)
 	PK_PROBE1(rdlock_entry, rw);
 	watch = pk_watch_begin(&watched);
 	ret = wait_to_read(rw, deadline);
+	if (ret == ETIMEDOUT)
+		ret = pass_to_read(rw) ? ETIMEDOUT : 0;
 	if (pk_unlikely(watch))
 		pk_watch_end(&watched, PK_WATCH_READ, rw, ret);
 	if (!ret)
@@ -527,6 +527,16 @@ static int rdlock(struct pk_rwlock *rw, const struct pk_deadline *deadline)
 }
 
 /* ---- writing ---- */
+
+static bool write_now(struct pk_rwlock *rw)
+{
+	uint64_t s = pk_load_relaxed(&rw->state);
+
+	while (!(s & (PK_RW_READERS | PK_RW_WRITER | PK_RW_CLOSED | PK_RW_SPREAD | PK_RW_RECALL)))
+		if (pk_cas_acquire(&rw->state, &s, s | PK_RW_WRITER)) /* O1 */
+			return true;
+	return false;
+}
 
 static int own(struct pk_rwlock *rw)
 {
@@ -544,11 +554,13 @@ static int wrlock(struct pk_rwlock *rw, const struct pk_deadline *deadline)
 
 	if (pk_unlikely(pk_load_relaxed(&rw->cur_writer) == pk_self.tid))
 		return EDEADLK;
-	if (write_now(rw, false))
+	if (write_now(rw))
 		return own(rw);
 	PK_PROBE1(wrlock_entry, rw);
 	watch = pk_watch_begin(&watched);
 	ret = lock_in_front(rw, true, 0, deadline);
+	if (ret == ETIMEDOUT && pass_front(rw, PK_RW_WRITER))
+		ret = 0;
 	if (pk_unlikely(watch))
 		pk_watch_end(&watched, PK_WATCH_WRITE, rw, ret);
 	if (ret)
@@ -731,10 +743,10 @@ int pk_rwlock_trywrlock(pthread_rwlock_t *rwlock)
 
 	if (!is_ours(rw))
 		return pk_real()->pthread_rwlock_trywrlock(rwlock);
-	got = write_now(rw, false);
+	got = write_now(rw);
 	if (!got && (pk_load_relaxed(&rw->state) & PK_RW_SPREAD) && pk_rwlock_front_try(rw)) {
 		pk_readers_recall(rw);
-		got = write_now(rw, false);
+		got = write_now(rw);
 		pk_rwlock_front_leave(rw);
 	}
 	return got ? own(rw) : EBUSY;

@@ -13,6 +13,7 @@
 #include "pthread/lot.h"
 #include "rt/clock.h"
 #include "rt/control.h"
+#include "rt/doze.h"
 #include "rt/probe.h"
 #include "rt/spin.h"
 #include "rt/thread.h"
@@ -53,6 +54,7 @@ static void give_up(struct pk_waiter *w)
 {
 	/* In no queue yet, as of a condition variable, a waiter has no policy. */
 	const struct pk_admit_ops *ops = pk_policy_ops(w->policy);
+	struct pk_waiter *behind = ops && ops->splice && w->queue ? pk_list_dependent(w) : NULL;
 	struct pk_queue *q;
 
 	if (ops && ops->give_up && w->queue && !pk_waiter_is_head(w)) {
@@ -60,7 +62,12 @@ static void give_up(struct pk_waiter *w)
 		return;
 	}
 	/* acquire: a spliced node's queue is told with its headship */
-	if (pk_waiter_abandon(w) || pk_state(pk_load_acquire(&w->status)) != PK_HEAD)
+	if (pk_waiter_abandon(w)) {
+		if (behind)
+			pk_futex_wake(&behind->status, 1);
+		return;
+	}
+	if (pk_state(pk_load_acquire(&w->status)) != PK_HEAD)
 		return;
 	q = root_of(w);
 	if (q)
@@ -139,11 +146,7 @@ static int wait_once(const struct pk_site *at, const struct pk_admit_ops *ops, s
 	w->policy = ops->policy;
 	w->manner = manner;
 	w->queue = NULL;
-	pk_self.wanted.word = at->word;
-	pk_self.wanted.looks = 0;
-	pk_self.wanted.pass = at->pass;
-	pk_self.wanted.got = EBUSY;
-	pk_store_relaxed(&pk_self.waits, w);
+	pk_doze_begin(w, at->word, at->pass);
 	if (pk_lot_open)
 		pk_lot_rotate(at->gate, socket, r->turns++);
 	ret = wait_queued(at, ops, w, deadline);
@@ -258,25 +261,20 @@ static int overtake(void)
 
 void pk_turn_look(bool last)
 {
-	struct pk_waiter *w = pk_self.waits, *behind = NULL;
-	const struct pk_admit_ops *ops = pk_policy_ops(w->policy);
+	struct pk_waiter *w = pk_self.waits;
+	struct pk_queue *q;
 
 	/* It need not wait any more; or a node that it leaves behind may be its last. */
 	if (pk_state(pk_load_relaxed(&w->status)) >= PK_HEAD || !pk_waiters_idle(w->record))
 		return;
 	pk_self.wanted.got = overtake();
-	/* Where the word's holder waits, too, nothing is to be had by waiting for the word in another way. */
-	if (pk_self.wanted.got == EBUSY && (!last || pk_self.wanted.pass))
+	if (pk_self.wanted.got == EBUSY && !last)
 		return;
-	/* Still linked, w keeps its successor. */
-	if (ops->splice && (behind = pk_list_next(w)) && behind->manner != PK_UNTIMED)
-		behind = NULL;
-	/* Who has lost patience was not there to take it. */
-	if (pk_self.wanted.got == 0)
-		pk_and_relaxed(&gate_of(root_of(w))->flags, ~PK_FLAG_QUEUE);
+	/* Who has lost patience was not there to take the word. (Null: a handler has forked, and this is the child.) */
+	q = pk_self.wanted.got == 0 ? root_of(w) : NULL;
+	if (q)
+		pk_and_relaxed(&gate_of(q)->flags, ~PK_FLAG_QUEUE);
 	give_up(w);
-	if (behind)
-		pk_futex_wake(&behind->status, 1);
 }
 
 void pk_turn_gone(struct pk_waiter *w)

@@ -19,6 +19,11 @@ enum {
 	FIRST_US = 250000,
 	LAST = 6, /* 15.75 s in all */
 	MOST = 8, /* 2^8: 64 s */
+	/* Where sleeps are short, and so often at most. */
+	NAP_US = 100000,
+	NAPS = 150,
+	/* Of those with a deadline by a clock that may be set: it ends such a sleep no earlier. */
+	SET_US = 1000000,
 };
 
 static void (*look_at_word)(bool last);
@@ -26,6 +31,18 @@ static void (*look_at_word)(bool last);
 void pk_doze_setup(void (*look)(bool last))
 {
 	look_at_word = look;
+}
+
+void pk_doze_begin(struct pk_waiter *w, const int *word, bool (*pass)(const int *word))
+{
+	/* First this: then a handler that waits as well leaves the rest alone (pthread/turn.c). */
+	pk_store_relaxed(&pk_self.waits, w);
+	pk_handlers_see();
+	pk_self.wanted.word = word;
+	pk_self.wanted.pass = pass;
+	pk_self.wanted.due = 0;
+	pk_self.wanted.naps = pk_self.wanted.looks = 0;
+	pk_self.wanted.got = EBUSY;
 }
 
 /* Up to a quarter less, by thread: those who have come at once would all look while the first one has the lock. */
@@ -42,6 +59,8 @@ int pk_doze_alone(const void *word, uint32_t expected, const struct pk_deadline 
 	int ret;
 
 	*look = false;
+	if (deadline && deadline->clock == CLOCK_REALTIME && us > SET_US)
+		us = SET_US;
 	if (!look_at_word || (deadline && pk_clock_left_us(deadline->clock, deadline->abstime) <= us))
 		return pk_futex_wait(word, expected, deadline);
 	ret = pk_futex_wait_for(word, expected, us);
@@ -53,8 +72,16 @@ int pk_doze_alone(const void *word, uint32_t expected, const struct pk_deadline 
 
 void pk_doze_over(void)
 {
-	if (look_at_word && pk_self.waits)
-		look_at_word(false);
+	uint64_t now = pk_clock_us();
+
+	if (!look_at_word || !pk_self.waits)
+		return;
+	if (!pk_self.wanted.due)
+		pk_self.wanted.due = now + FIRST_US;
+	if (now < pk_self.wanted.due)
+		return;
+	pk_self.wanted.due = now + NAP_US;
+	look_at_word(++pk_self.wanted.naps >= NAPS);
 }
 
 int pk_doze(const void *word, uint32_t expected, const struct pk_deadline *deadline)

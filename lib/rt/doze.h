@@ -22,11 +22,15 @@
  * Without it a doze is a sleep without end. */
 void pk_doze_setup(void (*look)(bool last));
 
+/* The thread begins to wait with node w (pk_self.waits), for that word, or what `pass` takes (pthread/word.h). */
+struct pk_waiter;
+void pk_doze_begin(struct pk_waiter *w, const int *word, bool (*pass)(const int *word));
+
 /* As pk_futex_wait(), for a thread that waits in a queue (pk_self.waits). It may return early, with the place given up.
  */
 int pk_doze(const void *word, uint32_t expected, const struct pk_deadline *deadline);
 
-/* The same for one that sleeps in another way, for 100 ms or so: it has done so in vain, and looks. */
+/* For one that sleeps in another way, for 100 ms at most: it has done so. */
 void pk_doze_over(void);
 
 /* The same without a place: sleep until the deadline or the next look, `looks` being counted on from 0. `*look`: it is

@@ -31,11 +31,9 @@ uint32_t pk_park_ready(struct pk_bay *bay)
 	return calls;
 }
 
-int pk_park_sleep(struct pk_bay *bay, uint32_t calls, const struct pk_deadline *deadline, unsigned *looks)
+int pk_park_sleep(struct pk_bay *bay, uint32_t calls, const struct pk_deadline *deadline, unsigned *looks, bool *look)
 {
-	bool look;
-
-	return pk_doze_alone(&bay->calls, calls, deadline, looks, &look);
+	return pk_doze_alone(&bay->calls, calls, deadline, looks, look);
 }
 
 bool pk_park_leave(struct pk_bay *bay, const void *object)

@@ -7,7 +7,7 @@
  *	bay = pk_park_enter(socket, object);
  *	do calls = pk_park_ready(bay);
  *	while (nothing to be had, and the object's flag for sleepers is set
- *	       && !pk_park_sleep(bay, calls, deadline, &looks));
+ *	       && !pk_park_sleep(bay, calls, deadline, &looks, &look));
  *	if (pk_park_leave(bay, object))
  *		had it: pk_park_call_others(bay)
  *		did not: the same, or see to it that somebody calls again
@@ -30,8 +30,9 @@ PK_INLINE struct pk_bay *pk_park_enter(unsigned socket, const void *object)
  * older than this, nor than the caller's place in the bay. */
 uint32_t pk_park_ready(struct pk_bay *bay);
 
-/* Sleep, unless called since then. May return early, and does so for a look (rt/doze.h). 0 or ETIMEDOUT. */
-int pk_park_sleep(struct pk_bay *bay, uint32_t calls, const struct pk_deadline *deadline, unsigned *looks);
+/* Sleep, unless called since then. May return early, and does so for a look, as pk_doze_alone() (rt/doze.h). 0 or
+ * ETIMEDOUT. */
+int pk_park_sleep(struct pk_bay *bay, uint32_t calls, const struct pk_deadline *deadline, unsigned *looks, bool *look);
 
 /* True: the others of the bay are the caller's to see to. */
 bool pk_park_leave(struct pk_bay *bay, const void *object);

@@ -23,6 +23,8 @@ struct pk_thread {
 	struct {
 		const int *word;
 		bool (*pass)(const int *word);
+		uint64_t due;	/* when it looks next, in us, if its sleeps are short, or 0, */
+		unsigned naps;	/* and how often it has done so, */
 		unsigned looks; /* how often it has looked whether that is free */
 		int got;	/* EBUSY, or what a look has got: 0 the word, EALREADY by `pass` */
 	} wanted;

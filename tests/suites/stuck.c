@@ -290,15 +290,25 @@ static void await_waiters(int n)
 }
 
 /* Also of those who sleep beside the queue at first (PARKADE_PARKING). */
-enum { CROWD = 12, CALLS = 3, IN_ITS_PLACE_MS = 150 };
+enum { CROWD = 12, CALLS = 4, IN_ITS_PLACE_MS = 150 };
+
+static void *lock_shortly(void *arg)
+{
+	struct timespec t = deadline(CLOCK_MONOTONIC, (IN_ITS_PLACE_MS + ASLEEP_MS / 2) * INT64_C(1000000));
+
+	if (pthread_mutex_clocklock(&m, CLOCK_MONOTONIC, &t) == 0)
+		MUST(pthread_mutex_unlock(&m));
+	atomic_fetch_add(&through, 1);
+	return arg;
+}
 
 /* Waiters of a condition variable are called, all or one by one, while who is held up is first in the mutex's queue,
- * with another one before them, or it is one of themselves. */
+ * with another one before them (3: for whom time runs out), or (2) it is one of themselves. */
 START_TEST(among_those_called)
 {
 	static const struct timespec past = {1, 0};
 	pthread_t crowd[CROWD], first[2] = {0};
-	bool before = _i < 2;
+	bool before = _i != 2;
 	int64_t morphed = suite_counter("morphed");
 
 	mutex_make(&m, PTHREAD_MUTEX_NORMAL);
@@ -314,7 +324,7 @@ START_TEST(among_those_called)
 	let_sleep();
 	MUST(pthread_mutex_lock(&m));
 	for (int i = 0; before && i < 2; i++) {
-		first[i] = start(lock_m, NULL);
+		first[i] = start(i && _i == 3 ? lock_shortly : lock_m, NULL);
 		sleep_us(IN_ITS_PLACE_MS * 1000);
 	}
 	called = true;
@@ -353,29 +363,91 @@ static void *write_once(void *arg)
 static void *read_once(void *arg)
 {
 	MUST(pthread_rwlock_rdlock(&rw));
-	work();
+	if (atomic_load(&inside))
+		complain("a reader and a writer have the lock");
+	sleep_us(100);
 	MUST(pthread_rwlock_unlock(&rw));
 	atomic_fetch_add(&through, 1);
 	return arg;
 }
 
-/* A writer that waits for a writer, with writers and a reader behind it. (The reader has the lock if it is held up.) */
+/* A writer that waits for a writer, with writers and a reader behind it, or with readers alone. (A reader that is held
+ * up has the lock.) */
 START_TEST(in_front_of_a_rwlock)
 {
 	pthread_t thread[1 + BEHIND];
+	bool alone = _i == BEHIND;
 
 	on_signal();
 	MUST(pthread_rwlock_wrlock(&rw));
 	for (int i = 0; i < 1 + BEHIND; i++) {
-		thread[i] = start(i == BEHIND ? read_once : write_once, NULL);
+		thread[i] = start(i == BEHIND || (i && alone) ? read_once : write_once, NULL);
 		let_sleep();
 	}
-	hold_up(thread[_i]);
+	hold_up(thread[alone ? 0 : _i]);
 	MUST(pthread_rwlock_unlock(&rw));
 	SOON(atomic_load(&through) == BEHIND);
 	let_go_on();
 	for (int i = 0; i < 1 + BEHIND; i++)
 		MUST(pthread_join(thread[i], NULL));
+	MUST(pthread_rwlock_destroy(&rw));
+}
+END_TEST
+
+/* The lock is free, and closed if the library has it so: short deadlines are enough, as with glibc. */
+START_TEST(timed_past_the_front)
+{
+	pthread_t victim;
+
+	on_signal();
+	MUST(pthread_rwlock_wrlock(&rw));
+	victim = start(write_once, NULL);
+	let_sleep();
+	hold_up(victim);
+	MUST(pthread_rwlock_unlock(&rw));
+	for (int i = 0; i < 4; i++) {
+		struct timespec t = deadline(CLOCK_REALTIME, 50000000);
+
+		MUST(i % 2 == _i ? pthread_rwlock_timedwrlock(&rw, &t) : pthread_rwlock_timedrdlock(&rw, &t));
+		MUST(pthread_rwlock_unlock(&rw));
+	}
+	let_go_on();
+	MUST(pthread_join(victim, NULL));
+	MUST(pthread_rwlock_destroy(&rw));
+}
+END_TEST
+
+static atomic_bool enough;
+
+static void *read_at_length(void *ms)
+{
+	while (!atomic_load(&enough)) {
+		MUST(pthread_rwlock_rdlock(&rw));
+		sleep_us(*(unsigned *)ms * 1000);
+		MUST(pthread_rwlock_unlock(&rw));
+	}
+	return NULL;
+}
+
+/* Nobody is in a handler: readers that have been kept out for long do not pass a writer that waits for others. */
+START_TEST(readers_come_and_go)
+{
+	static unsigned ms[BEHIND] = {300, 410, 530, 670};
+	pthread_t reader[BEHIND];
+	struct timespec t;
+
+	for (int i = 0; i < BEHIND; i++) {
+		reader[i] = start(read_at_length, &ms[i]);
+		sleep_us(100000);
+	}
+	t = deadline(CLOCK_REALTIME, INT64_C(1000000000) * SECONDS / 2);
+	if (!suite_served())
+		say("stuck: SKIP: writers may starve with glibc");
+	else if (MUST(pthread_rwlock_timedwrlock(&rw, &t)))
+		MUST(pthread_rwlock_unlock(&rw));
+	atomic_store(&enough, true);
+	for (int i = 0; i < BEHIND; i++)
+		MUST(pthread_join(reader[i], NULL));
 	MUST(pthread_rwlock_destroy(&rw));
 }
 END_TEST
@@ -390,6 +462,8 @@ int main(void)
 	SUITE_CASE(s, with_signals, SECONDS);
 	SUITE_CASE(s, in_the_way_of_new_ones, SECONDS);
 	SUITE_CASE_OF(s, among_those_called, SECONDS, CALLS);
-	SUITE_CASE_OF(s, in_front_of_a_rwlock, SECONDS, BEHIND);
+	SUITE_CASE_OF(s, in_front_of_a_rwlock, SECONDS, BEHIND + 1);
+	SUITE_CASE_OF(s, timed_past_the_front, SECONDS, 2);
+	SUITE_CASE(s, readers_come_and_go, SECONDS);
 	return suite_run(s);
 }

@@ -308,10 +308,11 @@ static void *sleep_in_bay(void *arg)
 	unsigned socket = (unsigned)(uintptr_t)arg % SOCKETS;
 	struct pk_bay *bay = pk_park_enter(socket, &objects[9]);
 	unsigned looks = 0;
+	bool look;
 	uint32_t calls;
 
 	for (calls = pk_park_ready(bay); pk_load_acquire(&shut); calls = pk_park_ready(bay))
-		pk_park_sleep(bay, calls, NULL, &looks);
+		pk_park_sleep(bay, calls, NULL, &looks, &look);
 	pk_add_relaxed(&up[socket], 1);
 	if (pk_park_leave(bay, &objects[9]))
 		pk_park_call_others(bay);
