@@ -2,10 +2,11 @@
 /* SPDX-FileCopyrightText: 2026 The parkade authors */
 /* Sleeping while others are before one; the contract is in doze.h.
  *
- * State of pk_self.wanted.looks
- *	any -> 0	by who begins to wait
- *	n -> n + 1	by its sleep of 16 ms * 2^n that ends with time; those after the last one wait for a node
- *(turn.c) */
+ * State of pk_self.wanted
+ *	looks	any -> 0	by who begins to wait
+ *		n -> n + 1	by its sleep of 250 ms * 2^n that ends with time
+ *	due	0		no short sleep has ended yet
+ *		t		when the next look is, of who sleeps for a short time and again; `naps` counts them */
 #include "rt/doze.h"
 
 #include <errno.h>
@@ -93,7 +94,7 @@ int pk_doze(const void *word, uint32_t expected, const struct pk_deadline *deadl
 	late = pk_doze_alone(word, expected, deadline, &pk_self.wanted.looks, &look);
 	/* As for any other work on the queue: no handler gives up what is being given up. */
 	pk_store_relaxed(&pk_self.asleep, false);
-	if (look)
+	if (look && pk_self.waits)
 		look_at_word(pk_self.wanted.looks >= LAST);
 	return late;
 }
