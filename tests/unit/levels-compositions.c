@@ -115,7 +115,7 @@ static struct {
 
 static void *contend(void *number)
 {
-	struct pk_site at = {&lock.word, &lock.gate, 8, 0, true};
+	struct pk_site at = {&lock.word, &lock.gate, 8, 0, true, NULL};
 
 	for (int i = 0; i < 150; i++) {
 		int seen = 0;
@@ -155,7 +155,8 @@ static int try_composition(unsigned n)
 			return 2;
 	for (int i = 0; i < THREADS; i++)
 		pthread_join(thread[i], NULL);
-	if (lock.sections != THREADS * 150 || lock.word || pk_queue_busy(&lock.gate.queue) || lock.gate.flags & ~PK_FLAG_SLOW)
+	if (lock.sections != THREADS * 150 || lock.word || pk_queue_busy(&lock.gate.queue) ||
+	    lock.gate.flags & ~PK_FLAG_SLOW)
 		return 3;
 	for (uint32_t i = 0; i < pk_arena_known(); i++)
 		if (pk_waiters_idle(pk_record_nth(i)) != PK_RECORD_NODES)

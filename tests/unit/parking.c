@@ -100,7 +100,7 @@ static struct {
 
 static void *travel(void *unused)
 {
-	struct pk_site at = {&traveller.word, &gate, 300, 0, true};
+	struct pk_site at = {&traveller.word, &gate, 300, 0, true, NULL};
 	cpu_set_t one;
 
 	(void)unused;
@@ -211,7 +211,7 @@ END_TEST
 /* Where waiters sleep: by PARKADE_PARKING, by whether anybody may spin on that socket, and by what heads have found. */
 START_TEST(lot_adapts)
 {
-	struct pk_site at = {NULL, &gate, 300, 0, true};
+	struct pk_site at = {NULL, &gate, 300, 0, true, NULL};
 	struct {
 		const char *topology, *parking;
 		bool slow, open;
@@ -240,14 +240,14 @@ END_TEST
 
 /* ---- heads ---- */
 
-/* A head that spins in vain says so, and who gets the word by spinning takes it back. _i: with a budget during which the
- * head looks at the clock, too. */
+/* A head that spins in vain says so, and who gets the word by spinning takes it back. _i: with a budget during which
+ * the head looks at the clock, too. */
 START_TEST(lot_heads_tell)
 {
 	int word = 1;
 	struct timespec soon = pk_clock_after(20000);
 	struct pk_deadline deadline = {&soon, CLOCK_MONOTONIC};
-	struct pk_site at = {&word, &gate, _i ? 5000 : 300, 0, true};
+	struct pk_site at = {&word, &gate, _i ? 5000 : 300, 0, true, NULL};
 	struct pk_waiter *w;
 
 	pk_config.spin = (int)at.spin;
@@ -285,7 +285,7 @@ END_TEST
 START_TEST(heads_probe)
 {
 	int word;
-	struct pk_site at = {&word, &gate, 300, 0, true};
+	struct pk_site at = {&word, &gate, 300, 0, true, NULL};
 	struct pk_record *record = pk_record_take();
 	struct pk_waiter *w;
 	unsigned probes = 0;
@@ -320,8 +320,8 @@ static void check_away(unsigned soon, unsigned away, unsigned late, unsigned str
 	ck_assert_uint_lt(strange, tries / 2);
 }
 
-/* How long a head waits for a word that is free, the second time, which begins *between after the first. (Nothing of Check
- * in between: it takes microseconds.) */
+/* How long a head waits for a word that is free, the second time, which begins *between after the first. (Nothing of
+ * Check in between: it takes microseconds.) */
 static uint64_t wait_twice(struct pk_record *record, const struct pk_site *first, const struct pk_site *second, int us,
 			   uint64_t *between)
 {
@@ -352,7 +352,7 @@ START_TEST(looks_away)
 {
 	enum { TRIES = 200, SHORT = 30000, AT_ONCE = 700 };
 	int word, other;
-	struct pk_site at = {&word, &gate, 300, 0, true}, elsewhere = {&other, &gate, 300, 0, true};
+	struct pk_site at = {&word, &gate, 300, 0, true, NULL}, elsewhere = {&other, &gate, 300, 0, true, NULL};
 	struct pk_record *record = pk_record_take();
 	unsigned soon = 0, back = 0, late = 0, strange = 0;
 	uint64_t between;
@@ -424,8 +424,8 @@ static uint64_t wait_followed(struct pk_record *record, const struct pk_site *at
 
 /* Wait for `first` while it is held, and for `second`, free, so many us later. *soon: it was at once, and before that
  * the head did not have to sleep. */
-static uint64_t follow_twice(struct pk_record *record, const struct pk_site *first, const struct pk_site *second, int us,
-			     struct pk_waiter *other, bool *soon)
+static uint64_t follow_twice(struct pk_record *record, const struct pk_site *first, const struct pk_site *second,
+			     int us, struct pk_waiter *other, bool *soon)
 {
 	enum { AT_ONCE = 500, AWAKE = 20000 };
 
@@ -445,7 +445,7 @@ START_TEST(looks_away_in_a_queue)
 {
 	enum { TRIES = 200, SHORT = 15000 };
 	int word, elsewhere;
-	struct pk_site at = {&word, &gate, 300, 0, true}, another = {&elsewhere, &gate, 300, 0, true};
+	struct pk_site at = {&word, &gate, 300, 0, true, NULL}, another = {&elsewhere, &gate, 300, 0, true, NULL};
 	struct pk_record *record = pk_record_take();
 	struct pk_waiter *other;
 	unsigned quick = 0, back = 0, late = 0, strange = 0;
@@ -550,6 +550,6 @@ START_TEST(spinners_miss_together)
 }
 END_TEST
 
-UNIT("parking", {lot_calls, 1}, {lot_moves, 1}, {lot_refuses, 1}, {lot_rotates, 1}, {lot_adapts, 1}, {lot_heads_tell, 2},
-     {heads_probe, 1}, {looks_away, 1}, {looks_away_in_a_queue, 1},
-     {spinners_learn, 1}, {spinners_miss_together, 1})
+UNIT("parking", {lot_calls, 1}, {lot_moves, 1}, {lot_refuses, 1}, {lot_rotates, 1}, {lot_adapts, 1},
+     {lot_heads_tell, 2}, {heads_probe, 1}, {looks_away, 1}, {looks_away_in_a_queue, 1}, {spinners_learn, 1},
+     {spinners_miss_together, 1})
