@@ -254,8 +254,32 @@ START_TEST(closed)
 	ck_assert_int_eq(pk_rwlock_tryrdlock(&lock[0]), 0);
 	ck_assert_int_eq(pk_rwlock_unlock(&lock[0]), 0);
 	ck_assert_int_eq(pk_rwlock_unlock(&lock[1]), 0);
-	ck_assert_int_eq(pk_rwlock_timedrdlock(&lock[0], &past), ETIMEDOUT);
 	ck_assert_int_eq(pk_rwlock_trywrlock(&lock[0]), EBUSY);
+	pk_store_relaxed(&rw(0)->state, PK_RW_CLOSED | PK_RW_READER); /* somebody reads it */
+	ck_assert_int_eq(pk_rwlock_timedrdlock(&lock[0], &past), ETIMEDOUT);
+	ck_assert_int_eq(pk_rwlock_timedwrlock(&lock[0], &past), ETIMEDOUT);
+	ck_assert_uint_eq(rw(0)->state & (PK_RW_READERS | PK_RW_WRITER), PK_RW_READER);
+}
+END_TEST
+
+/* The same, and nobody has it: who has no time left takes it, and opens it, but for a reader where the kind says so. */
+START_TEST(closed_and_free)
+{
+	struct timespec past = {0, 0};
+
+	setup(modes[_i], "1");
+	pk_store_relaxed(&rw(0)->state, PK_RW_CLOSED);
+	rw(0)->kind = PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP;
+	ck_assert_int_eq(pk_rwlock_timedrdlock(&lock[0], &past), ETIMEDOUT);
+	rw(0)->kind = 0;
+	ck_assert_int_eq(pk_rwlock_timedrdlock(&lock[0], &past), 0);
+	ck_assert_uint_eq(rw(0)->state, PK_RW_READER);
+	ck_assert_int_eq(pk_rwlock_unlock(&lock[0]), 0);
+	pk_store_relaxed(&rw(0)->state, PK_RW_CLOSED);
+	ck_assert_int_eq(pk_rwlock_timedwrlock(&lock[0], &past), 0);
+	ck_assert_uint_eq(rw(0)->state, PK_RW_WRITER);
+	ck_assert_int_eq(pk_rwlock_unlock(&lock[0]), 0);
+	ck_assert_uint_eq(rw(0)->state, 0);
 }
 END_TEST
 
@@ -399,4 +423,5 @@ START_TEST(remapped_all_the_time)
 END_TEST
 
 UNIT("rwlock", {places, MODES}, {heat, 1}, {recalled, 2}, {many_at_once, 2}, {migrated, 1}, {by_another, 2},
-     {closed, MODES}, {left_over, 2}, {forked, MODES}, {forked_after_recall, 2}, {remapped_all_the_time, MODES})
+     {closed, MODES}, {closed_and_free, MODES}, {left_over, 2}, {forked, MODES}, {forked_after_recall, 2},
+     {remapped_all_the_time, MODES})
