@@ -62,7 +62,8 @@ static __attribute__((constructor)) void setup(void)
 	pk_incarnation_next();
 	pk_readers_setup(pk_config.readers);
 	pk_lot_setup(pk_config.parking);
-	pk_doze_setup(pk_turn_look);
+	if (pk_config.look)
+		pk_doze_setup(pk_turn_look);
 	pk_thread_setup(pk_cond_waiter_gone); /* from here on threads get records */
 	if (pk_policy_select(pk_config.policy) == PK_POLICY_glibc)
 		pk_thread_forward();

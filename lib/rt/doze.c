@@ -4,7 +4,7 @@
  *
  * State of pk_self.wanted
  *	looks	any -> 0	by who begins to wait
- *		n -> n + 1	by its sleep of 250 ms * 2^n that ends with time
+ *		n -> n + 1	by its sleep of PARKADE_LOOK * 2^n that ends with time
  *	due	0		no short sleep has ended yet
  *		t		when the next look is, of who sleeps for a short time and again; `naps` counts them */
 #include "rt/doze.h"
@@ -12,13 +12,11 @@
 #include <errno.h>
 
 #include "rt/clock.h"
+#include "rt/config.h"
 #include "rt/thread.h"
 
 enum {
-	/* Where hundreds of threads wait for one lock it is normal to wait for tens of milliseconds: each look is a
-	   wake-up. */
-	FIRST_US = 250000,
-	LAST = 6, /* 15.75 s in all */
+	LAST = 6, /* with 250 ms for the first: 15.75 s in all */
 	MOST = 8, /* 2^8: 64 s */
 	/* Where sleeps are short, and so often at most. */
 	NAP_US = 100000,
@@ -46,12 +44,20 @@ void pk_doze_begin(struct pk_waiter *w, const int *word, bool (*pass)(const int 
 	pk_self.wanted.got = EBUSY;
 }
 
+/* Where hundreds of threads wait for one lock it is normal to wait for tens of milliseconds, and each look is a
+ * wake-up. */
+static unsigned first_us(void)
+{
+	return (unsigned)pk_config.look * 1000;
+}
+
 /* Up to a quarter less, by thread: those who have come at once would all look while the first one has the lock. */
 static unsigned time_of(unsigned looks)
 {
-	unsigned us = FIRST_US << (looks < MOST ? looks : MOST);
+	uint64_t most = UINT64_C(1) << 31, us = (uint64_t)first_us() << (looks < MOST ? looks : MOST);
 
-	return us - (unsigned)((uint64_t)us / 4 * (uint16_t)((unsigned)pk_self.tid * 40503) >> 16);
+	us = us < most ? us : most;
+	return (unsigned)(us - (us / 4 * (uint16_t)((unsigned)pk_self.tid * 40503) >> 16));
 }
 
 int pk_doze_alone(const void *word, uint32_t expected, const struct pk_deadline *deadline, unsigned *looks, bool *look)
@@ -78,7 +84,7 @@ void pk_doze_over(void)
 	if (!look_at_word || !pk_self.waits)
 		return;
 	if (!pk_self.wanted.due)
-		pk_self.wanted.due = now + FIRST_US;
+		pk_self.wanted.due = now + first_us();
 	if (now < pk_self.wanted.due)
 		return;
 	pk_self.wanted.due = now + NAP_US;
