@@ -120,7 +120,8 @@ static int doze(struct pk_queue *q, struct pk_waiter *w, const struct pk_deadlin
 		struct timespec end = pk_clock_after(LOOK_US);
 		struct pk_deadline look = {&end, CLOCK_MONOTONIC};
 
-		looks = !deadline || pk_clock_left_us(deadline->clock, deadline->abstime) > LOOK_US;
+		looks = !deadline ||
+			(pk_doze_looks() && pk_clock_left_us(deadline->clock, deadline->abstime) > LOOK_US);
 		late = pk_futex_wait(pk_aux_half(q), (uint32_t)want, looks ? &look : deadline);
 	}
 	pk_store_relaxed(&pk_self.asleep, false);

@@ -32,6 +32,11 @@ void pk_doze_setup(void (*look)(bool last))
 	look_at_word = look;
 }
 
+bool pk_doze_looks(void)
+{
+	return look_at_word;
+}
+
 void pk_doze_begin(struct pk_waiter *w, const int *word, bool (*pass)(const int *word))
 {
 	/* First this: then a handler that waits as well leaves the rest alone (pthread/turn.c). */

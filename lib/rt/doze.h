@@ -22,6 +22,9 @@
  * Without it a doze is a sleep without end. */
 void pk_doze_setup(void (*look)(bool last));
 
+/* Whether anything looks. */
+bool pk_doze_looks(void);
+
 /* The thread begins to wait with node w (pk_self.waits), for that word, or what `pass` takes (pthread/word.h). */
 struct pk_waiter;
 void pk_doze_begin(struct pk_waiter *w, const int *word, bool (*pass)(const int *word));
