@@ -22,8 +22,8 @@
  *	DEAD		ABANDONED	who shows that number, or its thread if it is shown
  *	any		ORPHAN		the child of a fork
  * Who takes a number from DEAD shows the next one. To find it all records and contexts (levels.h) are
- * looked through; so it is for signal handlers that wait, threads that end and looks (rt/doze.h), and timed waits do
- *not draw a number (not abortable). Nor does who comes when all are taken.
+ * looked through; so it is for signal handlers that wait, threads that end and looks (rt/doze.h), and timed
+ * waits do not draw a number (not abortable). Nor does who comes when all are taken.
  *
  * Ledger
  *  O1	aux: see aux.h; is_up(), and die() where it finds its number shown, acquire what who

@@ -84,10 +84,11 @@ int pk_doze_alone(const void *word, uint32_t expected, const struct pk_deadline 
 
 void pk_doze_over(void)
 {
-	uint64_t now = pk_clock_us();
+	uint64_t now;
 
 	if (!look_at_word || !pk_self.waits)
 		return;
+	now = pk_clock_us();
 	if (!pk_self.wanted.due)
 		pk_self.wanted.due = now + first_us();
 	if (now < pk_self.wanted.due)
