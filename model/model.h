@@ -56,8 +56,7 @@ void mc_thread_local(void *p, size_t size);
 void mc_ignore(const void *p, size_t size);
 void mc_name(const volatile void *p, size_t size, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-/* In setup(): told of each change of the word there by a thread, as it goes by modification order. It calls mc_arc().
- */
+/* In setup(): told of each change of the word there by a thread, as it goes by modification order. It calls mc_arc(). */
 typedef void mc_changes(uint64_t from, uint64_t to);
 void mc_watch(const volatile void *p, mc_changes *changes);
 

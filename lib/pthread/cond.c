@@ -306,11 +306,10 @@ static bool is_short(const struct pk_waiter *w)
 	return !w;
 }
 
-/* The thread, which holds m, has put a chain of n at the head of its queue. The first one wakes by the unlock of m:
- * until it runs, and wakes others, CPUs would be idle. So pk_cond_call() wakes them, too. It is called with m let go,
- * when they may have left, or wait for something else, or be the parent's before a fork: being roused harms nobody
- * (list.h). Nor does it if the unlock wakes nobody, and the thread calls them when it lets go another mutex at that
- * address. */
+/* The thread, which holds m, has put a chain of n at the head of its queue. The first one wakes by the unlock of m: until
+ * it runs, and wakes others, CPUs would be idle. So pk_cond_call() wakes them, too. It is called with m let go, when they
+ * may have left, or wait for something else, or be the parent's before a fork: being roused harms nobody (list.h). Nor does
+ * it if the unlock wakes nobody, and the thread calls them when it lets go another mutex at that address. */
 static void call_later(const struct pk_mutex *m, struct pk_waiter *first, unsigned n)
 {
 	if (n < 2 || pk_state(pk_load_relaxed(&first->status)) != PK_HEAD || !pk_list_window(first->queue))
@@ -348,8 +347,7 @@ static void deliver_to(struct pk_queue *home, struct pk_waiter *first)
 	} else if (!owner) {
 		wake(first);
 	} else if ((ops = pk_policy_for(pk_mutex_policy(m))) && ops->splice) { /* its holder may look at it */
-		for (last = first; pk_count_in(pk_self.record, PK_STAT_morphed), next = pk_load_relaxed(&last->next);
-		     n++)
+		for (last = first; pk_count_in(pk_self.record, PK_STAT_morphed), next = pk_load_relaxed(&last->next); n++)
 			last = next;
 		ops->splice(home, first, last, &m->lock);
 		call_later(m, first, n);

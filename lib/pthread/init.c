@@ -69,8 +69,8 @@ static __attribute__((constructor)) void setup(void)
 		pk_thread_forward();
 	else
 		look_and_steer(stats);
-	/* After an allocator's, which the module has made register its own: its arenas are unlocked when ours runs,
-	 * which allocates for the child's statistics. */
+	/* After an allocator's, which the module has made register its own: its arenas are unlocked when ours runs, which
+	 * allocates for the child's statistics. */
 	pk_fork_setup();
 	if (pk_config.verbose > 1)
 		pk_config_print();

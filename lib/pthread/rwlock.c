@@ -661,8 +661,7 @@ out:
  * glibc's function is to be called. */
 static bool is_ours(const struct pk_rwlock *rw)
 {
-	return pk_likely(!rw->shared) &&
-	       (pk_likely(pk_self.tid) ? pk_likely(!pk_thread_forwards()) : pk_thread_start());
+	return pk_likely(!rw->shared) && (pk_likely(pk_self.tid) ? pk_likely(!pk_thread_forwards()) : pk_thread_start());
 }
 
 /* As glibc: looked at even if nobody has to wait. */

@@ -46,8 +46,8 @@ enum {
 	/* A head looks away for so long at most between two looks; with others behind it, for so long; */
 	GAP_NS = 500,
 	GAP_BUSY_NS = 250,
-	/* and before the first, if it has had the word in this way so short a time ago, for so long; with others behind
-	 * it, for so long. */
+	/* and before the first, if it has had the word in this way so short a time ago, for so long; with others behind it,
+	 * for so long. */
 	AWAY_NS = 40000,
 	AWAY_BUSY_NS = 20000,
 	BACK_NS = 1000,
@@ -88,9 +88,8 @@ static bool is_alone(const struct turn *t)
 }
 
 /* Two threads that come back at once to a short critical section would hand it to and fro, each time with its lines,
- * where one of them could run it a hundred times; so would those of a queue. Who comes back for the word that it has
- * just had by spinning leaves it to others for a while. (If these do not want it so often, nobody comes back so soon.)
- */
+ * where one of them could run it a hundred times; so would those of a queue. Who comes back for the word that it has just
+ * had by spinning leaves it to others for a while. (If these do not want it so often, nobody comes back so soon.) */
 static void look_away(unsigned ns)
 {
 	for (unsigned n = pk_rounds_in(ns); !pk_spent(&n);)
@@ -171,8 +170,8 @@ static void mark(const struct pk_site *at, bool slow)
 		pk_and_relaxed(&at->gate->flags, ~PK_FLAG_SLOW);
 }
 
-/* How long a head spins: for as long as those behind it do, unless they do not. On a slow lock, where nobody else may
- * spin as CPUs are few, it does not. */
+/* How long a head spins: for as long as those behind it do, unless they do not. On a slow lock, where nobody else may spin
+ * as CPUs are few, it does not. */
 static unsigned head_budget(const struct turn *t)
 {
 	const struct pk_site *at = t->at;

@@ -155,8 +155,7 @@ static int try_composition(unsigned n)
 			return 2;
 	for (int i = 0; i < THREADS; i++)
 		pthread_join(thread[i], NULL);
-	if (lock.sections != THREADS * 150 || lock.word || pk_queue_busy(&lock.gate.queue) ||
-	    lock.gate.flags & ~PK_FLAG_SLOW)
+	if (lock.sections != THREADS * 150 || lock.word || pk_queue_busy(&lock.gate.queue) || lock.gate.flags & ~PK_FLAG_SLOW)
 		return 3;
 	for (uint32_t i = 0; i < pk_arena_known(); i++)
 		if (pk_waiters_idle(pk_record_nth(i)) != PK_RECORD_NODES)

@@ -240,8 +240,8 @@ END_TEST
 
 /* ---- heads ---- */
 
-/* A head that spins in vain says so, and who gets the word by spinning takes it back. _i: with a budget during which
- * the head looks at the clock, too. */
+/* A head that spins in vain says so, and who gets the word by spinning takes it back. _i: with a budget during which the
+ * head looks at the clock, too. */
 START_TEST(lot_heads_tell)
 {
 	int word = 1;
@@ -320,8 +320,8 @@ static void check_away(unsigned soon, unsigned away, unsigned late, unsigned str
 	ck_assert_uint_lt(strange, tries / 2);
 }
 
-/* How long a head waits for a word that is free, the second time, which begins *between after the first. (Nothing of
- * Check in between: it takes microseconds.) */
+/* How long a head waits for a word that is free, the second time, which begins *between after the first. (Nothing of Check
+ * in between: it takes microseconds.) */
 static uint64_t wait_twice(struct pk_record *record, const struct pk_site *first, const struct pk_site *second, int us,
 			   uint64_t *between)
 {
@@ -424,8 +424,8 @@ static uint64_t wait_followed(struct pk_record *record, const struct pk_site *at
 
 /* Wait for `first` while it is held, and for `second`, free, so many us later. *soon: it was at once, and before that
  * the head did not have to sleep. */
-static uint64_t follow_twice(struct pk_record *record, const struct pk_site *first, const struct pk_site *second,
-			     int us, struct pk_waiter *other, bool *soon)
+static uint64_t follow_twice(struct pk_record *record, const struct pk_site *first, const struct pk_site *second, int us,
+			     struct pk_waiter *other, bool *soon)
 {
 	enum { AT_ONCE = 500, AWAKE = 20000 };
 
@@ -550,6 +550,6 @@ START_TEST(spinners_miss_together)
 }
 END_TEST
 
-UNIT("parking", {lot_calls, 1}, {lot_moves, 1}, {lot_refuses, 1}, {lot_rotates, 1}, {lot_adapts, 1},
-     {lot_heads_tell, 2}, {heads_probe, 1}, {looks_away, 1}, {looks_away_in_a_queue, 1}, {spinners_learn, 1},
-     {spinners_miss_together, 1})
+UNIT("parking", {lot_calls, 1}, {lot_moves, 1}, {lot_refuses, 1}, {lot_rotates, 1}, {lot_adapts, 1}, {lot_heads_tell, 2},
+     {heads_probe, 1}, {looks_away, 1}, {looks_away_in_a_queue, 1},
+     {spinners_learn, 1}, {spinners_miss_together, 1})

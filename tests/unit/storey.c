@@ -155,8 +155,8 @@ START_TEST(fork_child)
 }
 END_TEST
 
-/* Bytes of anonymous memory; or of all there is, roughly, where the kernel does not tell. (Of what statm says each
- * thread keeps up to 64 pages to itself, or each CPU does, and files' pages come by the dozen.) */
+/* Bytes of anonymous memory; or of all there is, roughly, where the kernel does not tell. (Of what statm says each thread
+ * keeps up to 64 pages to itself, or each CPU does, and files' pages come by the dozen.) */
 static long resident(void)
 {
 	FILE *f = fopen("/proc/self/smaps_rollup", "r");
