@@ -92,6 +92,8 @@
 #include "rt/spin.h"
 #include "rt/thread.h"
 
+enum { PK_LIST_GONE = 64 }; /* so many are looked past */
+
 /* What a waiter does each round besides looking at its status. */
 typedef void pk_list_poll(struct pk_queue *q, struct pk_waiter *w);
 
@@ -142,15 +144,20 @@ PK_INLINE struct pk_waiter *pk_list_reap(struct pk_waiter *w)
 	return n;
 }
 
-/* Who is behind w and sleeps without a timer, or null: it depends on w, which is about to give up, to look (rt/doze.h).
- * Those in between have given up, and may be in another queue by now: to be woken harms nobody. */
-PK_INLINE struct pk_waiter *pk_list_dependent(const struct pk_waiter *w)
+/* w gives its place up, as pk_waiter_abandon(). Who is behind it and has slept since before it was put there looks at
+ * nothing (rt/doze.h): it is woken, and looks for itself from then on. Those in between have given up, and may be in
+ * another queue by now, so there is an end to it; to be woken harms nobody. */
+PK_INLINE bool pk_list_abandon(struct pk_waiter *w)
 {
 	struct pk_waiter *n = pk_list_next(w);
 
-	while (n && pk_list_gone(n))
+	for (unsigned i = 0; i < PK_LIST_GONE && n && pk_list_gone(n); i++)
 		n = pk_list_next(n);
-	return n && n->manner == PK_UNTIMED ? n : NULL;
+	if (!pk_waiter_abandon(w))
+		return false;
+	if (n && n->manner == PK_UNTIMED)
+		pk_futex_wake(&n->status, 1);
+	return true;
 }
 
 /* Sleep until the status is no longer PARKED; false when the deadline passed
@@ -192,16 +199,11 @@ PK_INLINE enum pk_entered pk_list_wait(struct pk_queue *q, struct pk_waiter *w, 
 			/* fails only if the state is final now */
 			if (pk_cas_relaxed(&w->status, &status, pk_in_state(status, PK_WAITING)))
 				budget = pk_spin_begin(w);
-		} else if (pk_spent(&budget) && !(stays && pk_list_park(w, status, deadline))) {
-			struct pk_waiter *behind = stays ? pk_list_dependent(w) : NULL;
-
-			if (!pk_waiter_abandon(w))
-				continue;
+		} else if (pk_spent(&budget) && !(stays && pk_list_park(w, status, deadline)) &&
+			   (stays ? pk_list_abandon(w) : pk_waiter_abandon(w))) {
 			pk_spin_missed(w);
 			if (!stays)
 				return PK_OUT;
-			if (behind)
-				pk_futex_wake(&behind->status, 1);
 			pk_count(w, PK_STAT_timedout);
 			return PK_TIMED_OUT;
 		}

@@ -54,7 +54,6 @@ static void give_up(struct pk_waiter *w)
 {
 	/* In no queue yet, as of a condition variable, a waiter has no policy. */
 	const struct pk_admit_ops *ops = pk_policy_ops(w->policy);
-	struct pk_waiter *behind = ops && ops->splice && w->queue ? pk_list_dependent(w) : NULL;
 	struct pk_queue *q;
 
 	if (ops && ops->give_up && w->queue && !pk_waiter_is_head(w)) {
@@ -62,11 +61,8 @@ static void give_up(struct pk_waiter *w)
 		return;
 	}
 	/* acquire: a spliced node's queue is told with its headship */
-	if (pk_waiter_abandon(w)) {
-		if (behind)
-			pk_futex_wake(&behind->status, 1);
+	if (ops && ops->splice && w->queue ? pk_list_abandon(w) : pk_waiter_abandon(w))
 		return;
-	}
 	if (pk_state(pk_load_acquire(&w->status)) != PK_HEAD)
 		return;
 	q = root_of(w);
