@@ -23,29 +23,9 @@
 
 /* ---- cancellation ---- */
 
-static pthread_t start(void *(*run)(void *), void *arg)
-{
-	pthread_t thread;
-	int rc = pthread_create(&thread, NULL, run, arg);
-
-	if (rc) {
-		say("pthread_create: %s", strerror(rc));
-		_exit(EXIT_FAILURE);
-	}
-	return thread;
-}
-
-static void *join(pthread_t thread)
-{
-	void *value = NULL;
-
-	MUST(pthread_join(thread, &value));
-	return value;
-}
-
 static void join_cancelled(pthread_t thread, int line)
 {
-	if (join(thread) != PTHREAD_CANCELED)
+	if (thread_join(thread) != PTHREAD_CANCELED)
 		complain("line %d: the thread was not cancelled", line);
 	stop_if_complained();
 }
@@ -93,7 +73,7 @@ START_TEST(cancelled_before_the_wait)
 		struct hall h;
 
 		hall_of_case(&h, kinds[kind].type, _i);
-		CANCELLED(start(cancelled_before, &h));
+		CANCELLED(thread_start(cancelled_before, &h));
 		ck_assert_int_eq(atomic_load(&h.cancelled), 1);
 		hall_use(&h);
 		hall_end(&h);
@@ -109,7 +89,7 @@ START_TEST(cancelled_while_blocked)
 
 		hall_of_case(&h, kinds[kind].type, _i);
 		for (int held = 0; held < 2; held++) {
-			t = start(mortal_guest, &h);
+			t = thread_start(mortal_guest, &h);
 			hall_gather(&h, 1);
 			MUST(pthread_mutex_unlock(&h.m));
 			SOON(is_asleep(atomic_load(&h.tid)));
@@ -155,7 +135,7 @@ START_TEST(cancelled_while_disabled)
 
 			hall_of_case(&h, kinds[kind].type, _i);
 			atomic_store(&h.closed, before);
-			t = start(immune_guest, &h);
+			t = thread_start(immune_guest, &h);
 			hall_gather(&h, 1);
 			MUST(pthread_mutex_unlock(&h.m));
 			if (!before)
@@ -221,7 +201,7 @@ START_TEST(cancelled_asynchronously)
 			pthread_t t;
 
 			hall_of_case(&h, kinds[kind].type, _i);
-			t = start(asynchronous_guest, &h);
+			t = thread_start(asynchronous_guest, &h);
 			SOON(atomic_load(&h.late));
 			hall_gather(&h, 1);
 			if (cancel) {
@@ -231,7 +211,7 @@ START_TEST(cancelled_asynchronously)
 				CANCELLED(t);
 			} else {
 				hall_call(&h, SIGNAL_HELD, 1);
-				ck_assert_ptr_null(join(t));
+				ck_assert_ptr_null(thread_join(t));
 			}
 			ck_assert_int_eq(atomic_load(&h.cancelled), cancel);
 			hall_use(&h);
@@ -283,7 +263,7 @@ START_TEST(cancelled_at_the_signal)
 
 		if (luck % 4 == 0) /* who is first may be either */
 			SOON(atomic_load(&h.waiting) == 1);
-		t = start(luck % 3 ? mortal_guest : hasty_guest, &h);
+		t = thread_start(luck % 3 ? mortal_guest : hasty_guest, &h);
 		hall_gather(&h, 2);
 		switch (luck / 64 % 3) {
 		case 0:
@@ -303,7 +283,7 @@ START_TEST(cancelled_at_the_signal)
 			cancel(&t);
 		}
 		SOON(atomic_load(&h.tickets) == 0);
-		cancelled += join(t) == PTHREAD_CANCELED;
+		cancelled += thread_join(t) == PTHREAD_CANCELED;
 	}
 	hall_gather(&h, 1);
 	atomic_store(&h.closed, true);
@@ -329,7 +309,7 @@ START_TEST(cancelled_while_it_locks)
 
 		if (round % 4)
 			SOON(atomic_load(&h.waiting) == 1);
-		t = start(mortal_guest, &h);
+		t = thread_start(mortal_guest, &h);
 		hall_gather(&h, 2);
 		atomic_fetch_add(&h.tickets, 1 + all);
 		CALL(all ? pthread_cond_broadcast(&h.c) : pthread_cond_signal(&h.c), 0);
@@ -339,7 +319,7 @@ START_TEST(cancelled_while_it_locks)
 		HELD(&h.m);
 		MUST(pthread_mutex_unlock(&h.m));
 		SOON(atomic_load(&h.tickets) == 0);
-		join(t);
+		thread_join(t);
 	}
 	hall_gather(&h, 1);
 	atomic_store(&h.closed, true);
@@ -360,8 +340,8 @@ START_TEST(cancelled_at_the_end)
 		struct hall h;
 
 		hall_of_case(&h, kinds[round % KINDS].type, _i);
-		mortal = start(mortal_guest, &h);
-		other = start(mortal_guest, &h);
+		mortal = thread_start(mortal_guest, &h);
+		other = thread_start(mortal_guest, &h);
 		hall_gather(&h, 2);
 		atomic_store(&h.tickets, 2);
 		if (dice(&luck) % 2)
@@ -373,8 +353,8 @@ START_TEST(cancelled_at_the_end)
 		memset(&h.c, 0xff, sizeof h.c);
 		if (luck % 2 == 0)
 			MUST(pthread_mutex_unlock(&h.m));
-		join(mortal);
-		ck_assert_ptr_null(join(other));
+		thread_join(mortal);
+		ck_assert_ptr_null(thread_join(other));
 		want_untouched(&h.c, sizeof h.c);
 		stop_if_complained();
 	}
@@ -418,7 +398,7 @@ START_TEST(half_of_them_cancelled)
 
 		hall_of_case(&h, kinds[round % KINDS].type, _i);
 		for (int i = 0; i < MANY; i++)
-			t[i] = start(i % 4 == 3 ? hasty_guest : mortal_guest, &h);
+			t[i] = thread_start(i % 4 == 3 ? hasty_guest : mortal_guest, &h);
 		hall_gather(&h, MANY);
 		MUST(pthread_mutex_unlock(&h.m));
 		for (int from = 0, to; from < MANY / 2; from = to) {
@@ -427,7 +407,7 @@ START_TEST(half_of_them_cancelled)
 			signals += cancel_and_call(&h, t, from, to, luck / 64);
 		}
 		for (int i = 0; i < MANY; i += 2)
-			cancelled += join(t[i]) == PTHREAD_CANCELED;
+			cancelled += thread_join(t[i]) == PTHREAD_CANCELED;
 		ck_assert_int_eq(cancelled, atomic_load(&h.cancelled));
 		for (; atomic_load(&h.waiting) > 0; signals++) {
 			MUST(pthread_mutex_lock(&h.m));
@@ -435,7 +415,7 @@ START_TEST(half_of_them_cancelled)
 			SOON(atomic_load(&h.tickets) == 0);
 		}
 		for (int i = 1; i < MANY; i += 2)
-			ck_assert_ptr_null(join(t[i]));
+			ck_assert_ptr_null(thread_join(t[i]));
 		ck_assert_int_eq(atomic_load(&h.out), signals);
 		ck_assert_int_eq(atomic_load(&h.out), MANY - cancelled);
 		hall_end(&h);
@@ -500,7 +480,7 @@ START_TEST(halted_at_each_instruction)
 		atomic_store(&halt.stop_at, at);
 		atomic_store(&halt.stopped, false);
 		atomic_store(&halt.go_on, false);
-		t = start(stepping_guest, &h);
+		t = thread_start(stepping_guest, &h);
 		SOON(atomic_load(&halt.stopped) || (atomic_load(&h.waiting) && is_asleep(atomic_load(&h.tid))));
 		asleep = !atomic_load(&halt.stopped);
 		if (signals && pthread_mutex_trylock(&h.m) == 0)
@@ -511,7 +491,7 @@ START_TEST(halted_at_each_instruction)
 		snprintf(what, sizeof what, "who was halted at instruction %u is %s", at, signals ? "woken" : "gone");
 		for (uint64_t since = now_ns(); atomic_load(&h.waiting) || atomic_load(&h.tickets);)
 			be_patient(since, what, __LINE__);
-		join(t);
+		thread_join(t);
 		hall_end(&h);
 	}
 	say("cond-cancel: %u instructions of a wait until it sleeps", atomic_load(&halt.steps));
@@ -538,7 +518,7 @@ START_TEST(cancelled_with_other_kinds)
 			if (!special_make(&h.m, kinds[type].type, which))
 				return;
 			cond_make(&h.c, shared, CLOCK_REALTIME);
-			t = start(mortal_guest, &h);
+			t = thread_start(mortal_guest, &h);
 			hall_gather(&h, 1);
 			if (type % 2) {
 				MUST(pthread_mutex_unlock(&h.m));
@@ -549,7 +529,7 @@ START_TEST(cancelled_with_other_kinds)
 				MUST(pthread_mutex_unlock(&h.m));
 			}
 			CANCELLED(t);
-			CANCELLED(start(cancelled_before, &h));
+			CANCELLED(thread_start(cancelled_before, &h));
 			ck_assert_int_eq(atomic_load(&h.cancelled), 2);
 			hall_use(&h);
 			hall_end(&h);
@@ -591,7 +571,7 @@ START_TEST(cancelled_and_the_owner_dies)
 			if (!special_make(&h.m, kinds[_i].type, robust[i]))
 				return;
 			cond_make(&h.c, shared, CLOCK_REALTIME);
-			t = start(mortal_heir, &h);
+			t = thread_start(mortal_heir, &h);
 			SOON(atomic_load(&h.waiting) == 1);
 			servant_do(owner, lock, &h.m);
 			MUST(pthread_cancel(t));
@@ -632,7 +612,7 @@ START_TEST(cancelled_with_the_mutex_held_twice)
 	pthread_t t;
 
 	hall_of_case(&h, PTHREAD_MUTEX_RECURSIVE, _i);
-	t = start(mortal_deep_guest, &h);
+	t = thread_start(mortal_deep_guest, &h);
 	SOON(atomic_load(&h.late) && is_asleep(atomic_load(&h.tid)));
 	MUST(pthread_cancel(t));
 	CANCELLED(t);
@@ -709,7 +689,7 @@ START_TEST(handlers_wait_and_nest)
 		order = 0;
 		atomic_store(&other_wait, false);
 		atomic_store(&other_go, false);
-		t = start(guest_of_three_handlers, &h);
+		t = thread_start(guest_of_three_handlers, &h);
 		SOON(atomic_load(&h.waiting) == 1 && is_asleep(atomic_load(&h.tid)));
 		MUST(pthread_cancel(t));
 		SOON(atomic_load(&other_wait));
@@ -765,11 +745,11 @@ START_TEST(handlers_exit)
 		pthread_t t;
 
 		hall_of_case(&h, kinds[kind].type, _i);
-		t = start(guest_that_exits, &h);
+		t = thread_start(guest_that_exits, &h);
 		SOON(atomic_load(&h.waiting) == 1 && is_asleep(atomic_load(&h.tid)));
 		MUST(pthread_cancel(t));
-		ck_assert_ptr_eq(join(t), &h);
-		t = start(pause_guest, &h);
+		ck_assert_ptr_eq(thread_join(t), &h);
+		t = thread_start(pause_guest, &h);
 		SOON(atomic_load(&h.waiting) == 1);
 		MUST(pthread_cancel(t));
 		CANCELLED(t);

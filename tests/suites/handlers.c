@@ -20,37 +20,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { ASLEEP_MS = 60, SECONDS = 10 };
-
-/* Long enough for a thread that was just started, or signalled, to sleep. */
-static void let_sleep(void)
-{
-	sleep_us(ASLEEP_MS * 1000);
-}
-
-static pthread_t start(void *(*run)(void *), void *arg)
-{
-	pthread_t thread;
-
-	ck_assert_int_eq(pthread_create(&thread, NULL, run, arg), 0);
-	return thread;
-}
-
-static void *join(pthread_t thread)
-{
-	void *value = NULL;
-
-	MUST(pthread_join(thread, &value));
-	return value;
-}
-
-static void on_signal(void (*handler)(int))
-{
-	/* As signal() has it: what the kernel can take up again after the handler goes on. */
-	struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART};
-
-	ck_assert_int_eq(sigaction(SIGUSR1, &action, NULL), 0);
-}
+enum { SECONDS = 10 };
 
 static atomic_bool in_handler;
 
@@ -121,16 +91,16 @@ START_TEST(handler_wants_what_is_behind)
 
 	if (!other_make(_i))
 		return;
-	on_signal(lock_other);
+	handle_signal(SIGUSR1, lock_other);
 	MUST(pthread_mutex_lock(&m));
-	victim = start(lock_m, NULL);
+	victim = thread_start(lock_m, NULL);
 	let_sleep();
-	behind = start(lock_other_then_m, NULL);
+	behind = thread_start(lock_other_then_m, NULL);
 	let_sleep();
 	interrupt(victim);
 	MUST(pthread_mutex_unlock(&m));
-	join(behind);
-	join(victim);
+	thread_join(behind);
+	thread_join(victim);
 	lock_other_then_m(NULL); /* both are free */
 	MUST(pthread_mutex_destroy(&other));
 	MUST(pthread_mutex_destroy(&m));
@@ -197,22 +167,22 @@ START_TEST(one_called_leaves)
 	int victim = _i * CROWD / VICTIMS;
 	pthread_t crowd[CROWD];
 
-	on_signal(leave);
+	handle_signal(SIGUSR1, leave);
 	for (int i = 0; i < CROWD; i++) {
-		crowd[i] = start(await_call, NULL);
+		crowd[i] = thread_start(await_call, NULL);
 		await_waiters(i + 1);
 		MUST(pthread_mutex_unlock(&m));
 	}
 	let_sleep();
 	MUST(pthread_mutex_lock(&m));
 	called = true;
-	join(start(call_all, NULL));
+	thread_join(thread_start(call_all, NULL));
 	let_sleep();
 	interrupt(crowd[victim]);
 	ck_assert_int_eq(through, 0);
 	MUST(pthread_mutex_unlock(&m));
 	for (int i = 0; i < CROWD; i++)
-		ck_assert_ptr_eq(join(crowd[i]), i == victim ? (void *)&in_handler : NULL);
+		ck_assert_ptr_eq(thread_join(crowd[i]), i == victim ? (void *)&in_handler : NULL);
 	ck_assert_int_eq(through, CROWD - 1);
 	MUST(pthread_cond_destroy(&c));
 	lock_m(NULL);
@@ -255,8 +225,8 @@ START_TEST(unwound_by_a_handler)
 
 	mutex_make(&h.m, PTHREAD_MUTEX_NORMAL);
 	cond_make(&h.c, PTHREAD_PROCESS_PRIVATE, CLOCK_REALTIME);
-	on_signal(by_exit ? leave : sleep_long);
-	victim = start(mortal_guest, &h);
+	handle_signal(SIGUSR1, by_exit ? leave : sleep_long);
+	victim = thread_start(mortal_guest, &h);
 	hall_gather(&h, 1);
 	MUST(pthread_mutex_unlock(&h.m));
 	SOON(is_asleep(atomic_load(&h.tid)));
@@ -271,7 +241,7 @@ START_TEST(unwound_by_a_handler)
 	HELD(&h.m);
 	atomic_store(&held_by_main, false);
 	MUST(pthread_mutex_unlock(&h.m));
-	ck_assert_ptr_eq(join(victim), by_exit ? (void *)&in_handler : PTHREAD_CANCELED);
+	ck_assert_ptr_eq(thread_join(victim), by_exit ? (void *)&in_handler : PTHREAD_CANCELED);
 	ck_assert_int_eq(atomic_load(&h.cancelled), 1);
 	hall_use(&h);
 	MUST(pthread_cond_destroy(&h.c));
@@ -312,13 +282,13 @@ START_TEST(jumps_out_of_a_wait)
 
 	mutex_make(&h.m, PTHREAD_MUTEX_NORMAL);
 	cond_make(&h.c, _i ? PTHREAD_PROCESS_SHARED : PTHREAD_PROCESS_PRIVATE, CLOCK_REALTIME);
-	on_signal(jump_out);
-	guest = start(jumping_guest, &h);
+	handle_signal(SIGUSR1, jump_out);
+	guest = thread_start(jumping_guest, &h);
 	hall_gather(&h, 1);
 	MUST(pthread_mutex_unlock(&h.m));
 	SOON(is_asleep(atomic_load(&h.tid)));
 	interrupt(guest);
-	ck_assert_ptr_eq(join(guest), (void *)&outside);
+	ck_assert_ptr_eq(thread_join(guest), (void *)&outside);
 	hall_use(&h);
 	MUST(pthread_cond_destroy(&h.c));
 	MUST(pthread_mutex_destroy(&h.m));
@@ -384,7 +354,7 @@ START_TEST(timed_takes_what_is_free)
 
 	mutex_make(&prize, kinds[_i].type);
 	MUST(pthread_mutex_lock(&prize));
-	thread = start(rival, NULL);
+	thread = thread_start(rival, NULL);
 	let_sleep();
 	for (int round = 0; round < 12 || now_ns() < end; round++) {
 		int rc;
@@ -406,7 +376,7 @@ START_TEST(timed_takes_what_is_free)
 	}
 	atomic_store(&over, true);
 	MUST(pthread_mutex_unlock(&prize));
-	join(thread);
+	thread_join(thread);
 	say("handlers: %s: the mutex was taken %d times, and late %d times", kinds[_i].name, taken, late);
 	MUST(pthread_mutex_destroy(&prize));
 }
@@ -450,8 +420,8 @@ START_TEST(timed_passes_who_is_in_a_handler)
 	mutex_make(&prize, kinds[_i].type);
 	MUST(pthread_mutex_lock(&prize));
 	atomic_store(&keep_it, true);
-	on_signal(stay);
-	victim = start(rival, NULL);
+	handle_signal(SIGUSR1, stay);
+	victim = thread_start(rival, NULL);
 	let_sleep();
 	do {
 		sleep_us(5000);
@@ -471,7 +441,7 @@ START_TEST(timed_passes_who_is_in_a_handler)
 	MUST(pthread_mutex_unlock(&prize));
 	atomic_store(&over, true);
 	atomic_store(&keep_it, false);
-	join(victim);
+	thread_join(victim);
 	MUST(pthread_mutex_destroy(&prize));
 }
 END_TEST
@@ -489,14 +459,14 @@ static void *call_soon(void *arg)
 
 static void wait_and_destroy(void)
 {
-	pthread_t thread = start(call_soon, NULL);
+	pthread_t thread = thread_start(call_soon, NULL);
 
 	waiting++;
 	while (!called)
 		MUST(pthread_cond_wait(&c, &m));
 	HELD(&m);
 	MUST(pthread_mutex_unlock(&m));
-	join(thread);
+	thread_join(thread);
 	FIELDS(&m, 0, 0, 0);
 	MUST(pthread_mutex_destroy(&m));
 	MUST(pthread_cond_destroy(&c));

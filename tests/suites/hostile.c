@@ -17,14 +17,6 @@ static pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER, other = PTHREAD_MUTEX_INIT
 static pthread_mutex_t *wanted_by_handler;
 static atomic_int in_handler;
 
-enum { ASLEEP_MS = 60 };
-
-/* Long enough for a thread that was just started, or signalled, to sleep. */
-static void let_sleep(void)
-{
-	sleep_us(ASLEEP_MS * 1000);
-}
-
 static void locking_handler(int sig)
 {
 	(void)sig;
@@ -73,21 +65,12 @@ static void *lock_other_and_m(void *arg)
 	return arg;
 }
 
-static pthread_t start(void *(*run)(void *))
+static pthread_t start_asleep(void *(*run)(void *))
 {
-	pthread_t t;
+	pthread_t thread = thread_start(run, NULL);
 
-	ck_assert_int_eq(pthread_create(&t, NULL, run, NULL), 0);
 	let_sleep();
-	return t;
-}
-
-static void on_signal(void (*handler)(int))
-{
-	/* As signal() has it: what the kernel can take up again after the handler goes on. */
-	struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART};
-
-	ck_assert_int_eq(sigaction(SIGUSR1, &action, NULL), 0);
+	return thread;
 }
 
 /* m is held here; a waiter before the victim, if wanted, so that the victim is not the head of the queue. */
@@ -110,7 +93,7 @@ static void hold(bool with_one_before)
 	ck_assert_int_eq(pthread_mutex_lock(&m), 0);
 	has_before = with_one_before;
 	if (has_before)
-		before = start(keep_m);
+		before = start_asleep(keep_m);
 }
 
 static void release(void)
@@ -133,11 +116,11 @@ START_TEST(handler_same_mutex)
 {
 	pthread_t victim, behind;
 
-	on_signal(locking_handler);
+	handle_signal(SIGUSR1, locking_handler);
 	wanted_by_handler = &m;
 	hold(_i);
-	victim = start(lock_m);
-	behind = start(lock_m);
+	victim = start_asleep(lock_m);
+	behind = start_asleep(lock_m);
 	interrupt(victim);
 	release();
 	pthread_join(victim, NULL);
@@ -155,14 +138,14 @@ START_TEST(handler_other_mutex)
 	int place = _i & 3;
 	pthread_t victim, between, behind, last;
 
-	on_signal(_i & 4 ? waiting_and_leaving_handler : locking_handler);
+	handle_signal(SIGUSR1, _i & 4 ? waiting_and_leaving_handler : locking_handler);
 	wanted_by_handler = &other;
 	hold(place);
-	victim = start(lock_m);
+	victim = start_asleep(lock_m);
 	if (place == 3)
-		between = start(lock_m);
-	behind = start(lock_other_and_m);
-	last = start(lock_m);
+		between = start_asleep(lock_m);
+	behind = start_asleep(lock_other_and_m);
+	last = start_asleep(lock_m);
 	if (place == 2) {
 		atomic_store(&keep_it, true);
 		ck_assert_int_eq(pthread_mutex_unlock(&m), 0);
@@ -181,7 +164,7 @@ START_TEST(handler_other_mutex)
 	pthread_join(behind, NULL);
 	pthread_join(last, NULL);
 	hold(true); /* the queue still works */
-	behind = start(lock_m);
+	behind = start_asleep(lock_m);
 	release();
 	pthread_join(behind, NULL);
 	assert_no_complaint();
@@ -221,10 +204,10 @@ START_TEST(handler_forks)
 {
 	pthread_t victim, behind;
 
-	on_signal(forking_handler);
+	handle_signal(SIGUSR1, forking_handler);
 	hold(_i);
-	victim = start(lock_m_twice);
-	behind = start(lock_m);
+	victim = start_asleep(lock_m_twice);
+	behind = start_asleep(lock_m);
 	interrupt(victim);
 	release();
 	pthread_join(victim, NULL);
@@ -240,10 +223,10 @@ START_TEST(waiter_gone)
 	bool cancelled = _i & 1;
 	pthread_t victim, behind;
 
-	on_signal(leaving_handler);
+	handle_signal(SIGUSR1, leaving_handler);
 	hold(_i & 2);
-	victim = start(lock_m);
-	behind = start(lock_m);
+	victim = start_asleep(lock_m);
+	behind = start_asleep(lock_m);
 	ck_assert_int_eq(cancelled ? pthread_cancel(victim) : pthread_kill(victim, SIGUSR1), 0);
 	pthread_join(victim, NULL);
 	release();
@@ -259,14 +242,14 @@ START_TEST(copied)
 	pthread_t first, second;
 
 	hold(false);
-	first = start(lock_m);
-	second = start(lock_m);
+	first = start_asleep(lock_m);
+	second = start_asleep(lock_m);
 	memcpy(&other, &m, sizeof(m));
 	release();
 	pthread_join(first, NULL);
 	pthread_join(second, NULL);
-	first = start(lock_other_then_m);
-	second = start(lock_other_then_m);
+	first = start_asleep(lock_other_then_m);
+	second = start_asleep(lock_other_then_m);
 	ck_assert_int_eq(pthread_mutex_unlock(&other), 0);
 	pthread_join(first, NULL);
 	pthread_join(second, NULL);

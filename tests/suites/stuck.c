@@ -13,13 +13,7 @@
 #include <signal.h>
 #include <unistd.h>
 
-enum { ASLEEP_MS = 30, HELD_MS = 400, SECONDS = 12, BEHIND = 4 };
-
-/* Long enough for a thread that was just started, or signalled, to sleep. */
-static void let_sleep(void)
-{
-	sleep_us(ASLEEP_MS * 1000);
-}
+enum { HELD_MS = 400, SECONDS = 12, BEHIND = 4 };
 
 static int until_all_had_it[2]; /* a pipe */
 static atomic_bool in_handler;
@@ -34,12 +28,10 @@ static void block(int sig)
 		complain("the pipe cannot be read");
 }
 
-static void on_signal(void)
+static void make_ready(void)
 {
-	struct sigaction action = {.sa_handler = block, .sa_flags = SA_RESTART};
-
 	ck_assert_int_eq(pipe(until_all_had_it), 0);
-	ck_assert_int_eq(sigaction(SIGUSR1, &action, NULL), 0);
+	handle_signal(SIGUSR1, block);
 }
 
 static void hold_up(pthread_t victim)
@@ -53,16 +45,8 @@ static void let_go_on(void)
 	ck_assert_int_eq((int)write(until_all_had_it[1], "", 1), 1);
 }
 
-static pthread_t start(void *(*run)(void *), void *arg)
-{
-	pthread_t thread;
-
-	ck_assert_int_eq(pthread_create(&thread, NULL, run, arg), 0);
-	return thread;
-}
-
-static pthread_mutex_t m;
-static pthread_cond_t c = PTHREAD_COND_INITIALIZER;
+/* Its mutex is the one that they want. */
+static struct hall hall;
 static pthread_rwlock_t rw = PTHREAD_RWLOCK_INITIALIZER;
 static atomic_int through, inside;
 
@@ -79,9 +63,9 @@ static void *lock_m(void *timed)
 {
 	struct timespec t = deadline(CLOCK_REALTIME, INT64_C(1000000000) * 10 * SECONDS);
 
-	MUST(timed ? pthread_mutex_timedlock(&m, &t) : pthread_mutex_lock(&m));
+	MUST(timed ? pthread_mutex_timedlock(&hall.m, &t) : pthread_mutex_lock(&hall.m));
 	work();
-	MUST(pthread_mutex_unlock(&m));
+	MUST(pthread_mutex_unlock(&hall.m));
 	atomic_fetch_add(&through, 1);
 	return NULL;
 }
@@ -94,23 +78,23 @@ START_TEST(in_the_queue_of_a_mutex)
 	pthread_t thread[PLACES + BEHIND];
 	int victim = _i % PLACES;
 
-	mutex_make(&m, kinds[_i].type);
-	on_signal();
-	MUST(pthread_mutex_lock(&m));
+	mutex_make(&hall.m, kinds[_i].type);
+	make_ready();
+	MUST(pthread_mutex_lock(&hall.m));
 	for (int i = 0; i < PLACES + BEHIND; i++) {
-		thread[i] = start(lock_m, i % 2 ? &through : NULL);
+		thread[i] = thread_start(lock_m, i % 2 ? &through : NULL);
 		let_sleep();
 	}
 	hold_up(thread[victim]);
-	MUST(pthread_mutex_unlock(&m));
+	MUST(pthread_mutex_unlock(&hall.m));
 	SOON(atomic_load(&through) == PLACES + BEHIND - 1);
-	MUST(pthread_mutex_lock(&m)); /* and new ones come in */
-	MUST(pthread_mutex_unlock(&m));
+	MUST(pthread_mutex_lock(&hall.m)); /* and new ones come in */
+	MUST(pthread_mutex_unlock(&hall.m));
 	let_go_on();
 	for (int i = 0; i < PLACES + BEHIND; i++)
 		MUST(pthread_join(thread[i], NULL));
-	FIELDS(&m, 0, 0, 0);
-	MUST(pthread_mutex_destroy(&m));
+	FIELDS(&hall.m, 0, 0, 0);
+	MUST(pthread_mutex_destroy(&hall.m));
 }
 END_TEST
 
@@ -133,28 +117,28 @@ START_TEST(in_the_way_for_long)
 {
 	pthread_t victim, thread[BEHIND];
 
-	mutex_make(&m, PTHREAD_MUTEX_NORMAL);
-	on_signal();
-	MUST(pthread_mutex_lock(&m));
-	victim = start(lock_m, NULL);
+	mutex_make(&hall.m, PTHREAD_MUTEX_NORMAL);
+	make_ready();
+	MUST(pthread_mutex_lock(&hall.m));
+	victim = thread_start(lock_m, NULL);
 	let_sleep();
 	hold_up(victim);
 	for (int i = 0; i < BEHIND; i++)
-		thread[i] = start(lock_often, i % 2 ? &through : NULL);
+		thread[i] = thread_start(lock_often, i % 2 ? &through : NULL);
 	for (int i = 1; i <= TIMES; i++) {
 		atomic_store(&times, i);
 		let_sleep();
-		MUST(pthread_mutex_unlock(&m));
+		MUST(pthread_mutex_unlock(&hall.m));
 		SOON(atomic_load(&through) == i * BEHIND);
-		MUST(pthread_mutex_lock(&m));
+		MUST(pthread_mutex_lock(&hall.m));
 	}
-	MUST(pthread_mutex_unlock(&m));
+	MUST(pthread_mutex_unlock(&hall.m));
 	for (int i = 0; i < BEHIND; i++)
 		MUST(pthread_join(thread[i], NULL));
 	let_go_on();
 	MUST(pthread_join(victim, NULL));
-	FIELDS(&m, 0, 0, 0);
-	MUST(pthread_mutex_destroy(&m));
+	FIELDS(&hall.m, 0, 0, 0);
+	MUST(pthread_mutex_destroy(&hall.m));
 }
 END_TEST
 
@@ -163,21 +147,21 @@ START_TEST(held_for_long)
 {
 	pthread_t thread[BEHIND];
 
-	mutex_make(&m, kinds[_i].type);
-	MUST(pthread_mutex_lock(&m));
+	mutex_make(&hall.m, kinds[_i].type);
+	MUST(pthread_mutex_lock(&hall.m));
 	atomic_fetch_add(&inside, 1);
 	for (int i = 0; i < BEHIND; i++)
-		thread[i] = start(lock_m, i % 2 ? &through : NULL);
+		thread[i] = thread_start(lock_m, i % 2 ? &through : NULL);
 	sleep_us(HELD_MS * 1000);
 	ck_assert_int_eq(atomic_load(&through), 0);
 	atomic_fetch_sub(&inside, 1);
-	MUST(pthread_mutex_unlock(&m));
+	MUST(pthread_mutex_unlock(&hall.m));
 	for (int i = 0; i < BEHIND; i++)
 		MUST(pthread_join(thread[i], NULL));
 	ck_assert_int_eq(atomic_load(&through), BEHIND);
-	FIELDS(&m, 0, 0, 0);
+	FIELDS(&hall.m, 0, 0, 0);
 	assert_no_complaint();
-	MUST(pthread_mutex_destroy(&m));
+	MUST(pthread_mutex_destroy(&hall.m));
 }
 END_TEST
 
@@ -189,19 +173,18 @@ static void nothing(int sig)
 /* Who is behind gets a signal every now and then, as from a profiler. */
 START_TEST(with_signals)
 {
-	struct sigaction action = {.sa_handler = nothing, .sa_flags = SA_RESTART};
 	pthread_t victim, behind;
 
-	mutex_make(&m, PTHREAD_MUTEX_NORMAL);
-	on_signal();
-	ck_assert_int_eq(sigaction(SIGUSR2, &action, NULL), 0);
-	MUST(pthread_mutex_lock(&m));
-	victim = start(lock_m, NULL);
+	mutex_make(&hall.m, PTHREAD_MUTEX_NORMAL);
+	make_ready();
+	handle_signal(SIGUSR2, nothing);
+	MUST(pthread_mutex_lock(&hall.m));
+	victim = thread_start(lock_m, NULL);
 	let_sleep();
-	behind = start(lock_m, NULL);
+	behind = thread_start(lock_m, NULL);
 	let_sleep();
 	hold_up(victim);
-	MUST(pthread_mutex_unlock(&m));
+	MUST(pthread_mutex_unlock(&hall.m));
 	for (uint64_t since = now_ns(); !atomic_load(&through);) {
 		be_patient(since, "the one behind has the mutex", __LINE__);
 		MUST(pthread_kill(behind, SIGUSR2));
@@ -210,7 +193,7 @@ START_TEST(with_signals)
 	let_go_on();
 	MUST(pthread_join(behind, NULL));
 	MUST(pthread_join(victim, NULL));
-	MUST(pthread_mutex_destroy(&m));
+	MUST(pthread_mutex_destroy(&hall.m));
 }
 END_TEST
 
@@ -220,9 +203,9 @@ static bool overtake(void)
 	int64_t before = suite_counter("impatient");
 
 	for (int i = 0; before >= 0 && i < 200 && suite_counter("impatient") == before; i++) {
-		MUST(pthread_mutex_unlock(&m));
-		if (pthread_mutex_trylock(&m) != 0) {
-			MUST(pthread_mutex_lock(&m));
+		MUST(pthread_mutex_unlock(&hall.m));
+		if (pthread_mutex_trylock(&hall.m) != 0) {
+			MUST(pthread_mutex_lock(&hall.m));
 			return false;
 		}
 		sleep_us(500);
@@ -238,56 +221,31 @@ START_TEST(in_the_way_of_new_ones)
 	pthread_t victim;
 	bool overtaken;
 
-	mutex_make(&m, PTHREAD_MUTEX_NORMAL);
-	on_signal();
-	MUST(pthread_mutex_lock(&m));
-	victim = start(lock_m, NULL);
+	mutex_make(&hall.m, PTHREAD_MUTEX_NORMAL);
+	make_ready();
+	MUST(pthread_mutex_lock(&hall.m));
+	victim = thread_start(lock_m, NULL);
 	let_sleep();
 	overtaken = overtake();
 	say("stuck: the victim was %sovertaken for long", overtaken ? "" : "not ");
 	if (overtaken)
 		hold_up(victim);
-	MUST(pthread_mutex_unlock(&m));
-	MUST(pthread_mutex_lock(&m));
-	MUST(pthread_mutex_unlock(&m));
+	MUST(pthread_mutex_unlock(&hall.m));
+	MUST(pthread_mutex_lock(&hall.m));
+	MUST(pthread_mutex_unlock(&hall.m));
 	entered = suite_entered();
 	for (int i = 0; i < 10; i++) {
-		MUST(pthread_mutex_lock(&m));
-		MUST(pthread_mutex_unlock(&m));
+		MUST(pthread_mutex_lock(&hall.m));
+		MUST(pthread_mutex_unlock(&hall.m));
 	}
 	if (overtaken) {
 		ck_assert_int_eq(suite_entered(), entered);
 		let_go_on();
 	}
 	MUST(pthread_join(victim, NULL));
-	MUST(pthread_mutex_destroy(&m));
+	MUST(pthread_mutex_destroy(&hall.m));
 }
 END_TEST
-
-static int waiting; /* with m held */
-static bool called;
-
-static void *await_call(void *arg)
-{
-	MUST(pthread_mutex_lock(&m));
-	waiting++;
-	while (!called)
-		MUST(pthread_cond_wait(&c, &m));
-	MUST(pthread_mutex_unlock(&m));
-	atomic_fetch_add(&through, 1);
-	return arg;
-}
-
-/* m is held after it. */
-static void await_waiters(int n)
-{
-	for (;; sleep_us(100)) {
-		MUST(pthread_mutex_lock(&m));
-		if (waiting == n)
-			return;
-		MUST(pthread_mutex_unlock(&m));
-	}
-}
 
 /* Also of those who sleep beside the queue at first (PARKADE_PARKING). */
 enum { CROWD = 9, CALLS = 3, IN_ITS_PLACE_MS = 200 };
@@ -298,8 +256,8 @@ static void *lock_shortly(void *arg)
 {
 	struct timespec t = deadline(CLOCK_MONOTONIC, INT64_C(2000000000));
 
-	if (pthread_mutex_clocklock(&m, CLOCK_MONOTONIC, &t) == 0)
-		MUST(pthread_mutex_unlock(&m));
+	if (pthread_mutex_clocklock(&hall.m, CLOCK_MONOTONIC, &t) == 0)
+		MUST(pthread_mutex_unlock(&hall.m));
 	atomic_store(&out_of_time, true);
 	atomic_fetch_add(&through, 1);
 	return arg;
@@ -310,44 +268,42 @@ static void *lock_shortly(void *arg)
 START_TEST(among_those_called)
 {
 	static const struct timespec past = {1, 0};
-	pthread_t crowd[CROWD], first[2] = {0};
+	struct team *crowd;
+	pthread_t first[2] = {0};
 	bool before = _i != 2;
 	int64_t morphed = suite_counter("morphed");
 
-	mutex_make(&m, PTHREAD_MUTEX_NORMAL);
-	on_signal();
-	MUST(pthread_mutex_lock(&m));
-	WANT(pthread_cond_timedwait(&c, &m, &past), ETIMEDOUT); /* who has waited is counted for (suite_counter) */
-	MUST(pthread_mutex_unlock(&m));
-	for (int i = 0; i < CROWD; i++) {
-		crowd[i] = start(await_call, NULL);
-		await_waiters(i + 1);
-		MUST(pthread_mutex_unlock(&m));
-	}
-	let_sleep();
-	MUST(pthread_mutex_lock(&m));
+	mutex_make(&hall.m, PTHREAD_MUTEX_NORMAL);
+	cond_make(&hall.c, PTHREAD_PROCESS_PRIVATE, CLOCK_REALTIME);
+	make_ready();
+	MUST(pthread_mutex_lock(&hall.m));
+	WANT(pthread_cond_timedwait(&hall.c, &hall.m, &past),
+	     ETIMEDOUT); /* who has waited is counted for (suite_counter) */
+	MUST(pthread_mutex_unlock(&hall.m));
+	crowd = team_start(CROWD, hall_guest, &hall);
+	hall_gather(&hall, CROWD);
 	for (int i = 0; before && i < 2; i++) {
-		first[i] = start(i && _i == 1 ? lock_shortly : lock_m, NULL);
+		first[i] = thread_start(i && _i == 1 ? lock_shortly : lock_m, NULL);
 		sleep_us(IN_ITS_PLACE_MS * 1000);
 	}
-	called = true;
-	MUST(pthread_cond_broadcast(&c));
+	atomic_store(&hall.tickets, CROWD);
+	MUST(pthread_cond_broadcast(&hall.c));
 	let_sleep();
 	SOON(_i != 1 || atomic_load(&out_of_time));
 	if (!before && suite_served() && suite_counter("morphed") <= morphed)
 		say("stuck: SKIP: by this policy the first one calls the others, once it has the mutex");
 	else
-		hold_up(before ? first[0] : crowd[0]);
-	MUST(pthread_mutex_unlock(&m));
-	SOON(atomic_load(&through) >= (before ? CROWD + 1 : CROWD - 1));
+		hold_up(before ? first[0] : team_thread(crowd, 0));
+	MUST(pthread_mutex_unlock(&hall.m));
+	SOON(atomic_load(&hall.out) >= (before ? CROWD : CROWD - 1));
+	SOON(!before || atomic_load(&through) == 1);
 	let_go_on();
-	for (int i = 0; i < CROWD; i++)
-		MUST(pthread_join(crowd[i], NULL));
+	team_join(crowd);
 	for (int i = 0; before && i < 2; i++)
 		MUST(pthread_join(first[i], NULL));
-	MUST(pthread_cond_destroy(&c));
-	FIELDS(&m, 0, 0, 0);
-	MUST(pthread_mutex_destroy(&m));
+	MUST(pthread_cond_destroy(&hall.c));
+	FIELDS(&hall.m, 0, 0, 0);
+	MUST(pthread_mutex_destroy(&hall.m));
 }
 END_TEST
 
@@ -378,10 +334,10 @@ START_TEST(in_front_of_a_rwlock)
 	pthread_t thread[1 + BEHIND];
 	bool alone = _i == BEHIND;
 
-	on_signal();
+	make_ready();
 	MUST(pthread_rwlock_wrlock(&rw));
 	for (int i = 0; i < 1 + BEHIND; i++) {
-		thread[i] = start(i == BEHIND || (i && alone) ? read_once : write_once, NULL);
+		thread[i] = thread_start(i == BEHIND || (i && alone) ? read_once : write_once, NULL);
 		let_sleep();
 	}
 	hold_up(thread[alone ? 0 : _i]);
@@ -399,9 +355,9 @@ START_TEST(timed_past_the_front)
 {
 	pthread_t victim;
 
-	on_signal();
+	make_ready();
 	MUST(pthread_rwlock_wrlock(&rw));
-	victim = start(write_once, NULL);
+	victim = thread_start(write_once, NULL);
 	let_sleep();
 	hold_up(victim);
 	MUST(pthread_rwlock_unlock(&rw));

@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <semaphore.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -258,7 +259,7 @@ struct team {
 	struct member member[];
 };
 
-static pthread_t thread_start(void *(*run)(void *), void *arg)
+pthread_t thread_start(void *(*run)(void *), void *arg)
 {
 	pthread_attr_t attr;
 	pthread_t thread;
@@ -316,6 +317,26 @@ void team_join(struct team *t)
 void team_run(int size, team_body *body, void *arg)
 {
 	team_join(team_start(size, body, arg));
+}
+
+void *thread_join(pthread_t thread)
+{
+	void *value = NULL;
+
+	MUST(pthread_join(thread, &value));
+	return value;
+}
+
+void let_sleep(void)
+{
+	sleep_us(60000);
+}
+
+void handle_signal(int sig, void (*handler)(int))
+{
+	struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART};
+
+	ck_assert_int_eq(sigaction(sig, &action, NULL), 0);
 }
 
 struct servant {

@@ -84,6 +84,16 @@ pthread_t team_thread(struct team *t, int index);
 void team_join(struct team *t); /* and frees it */
 void team_run(int size, team_body *body, void *arg);
 
+/* One thread, with a small stack; and what it returns. */
+pthread_t thread_start(void *(*run)(void *), void *arg);
+void *thread_join(pthread_t thread);
+
+/* Long enough for a thread that was just started, or signalled, to sleep. */
+void let_sleep(void);
+
+/* As signal() has it: what the kernel can take up again after the handler goes on. */
+void handle_signal(int sig, void (*handler)(int));
+
 /* A servant: one lasting thread that does single errands for the caller. */
 struct servant;
 struct servant *servant_hire(void);
