@@ -16,10 +16,11 @@
  *	+ READER		who reads: if there is no WRITER and it is not kept out
  *	- READER		its unlock; the last one clears SLEEPER and wakes the front
  *	+ WRITER		who writes: if there are no readers, and neither SPREAD, RECALL
- *				nor (but for the front) CLOSED
+ *				nor (but for the front, and who passes it) CLOSED
  *	- WRITER		its unlock: with it go SLEEPER and PARKED, the front is woken
  *				and the parked readers are called
- *	CLOSED			set and cleared by the front: nobody passes it any more
+ *	CLOSED			set and cleared by the front: nobody passes it any more. Cleared by
+ *				who does, as nobody has the lock, and takes it (pass_front())
  *	SLEEPER			set by the front before it sleeps
  *	PARKED			set by readers who are kept out, before they sleep; cleared by
  *				whoever ends what keeps them out, who then calls them
