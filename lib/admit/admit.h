@@ -20,7 +20,7 @@
  *		turn if `steal` can
  *	give_up	w, which waits and is not the head, gives its place up, or the headship
  *		that it gets at that moment. Its enter, if it goes on (a signal handler
- *		has intervened), returns PK_ORPHANED. Null: pk_waiter_abandon() does that.
+ *		has intervened, or it looks: rt/doze.h), returns PK_ORPHANED. Null: pk_waiter_abandon() does that.
  *		`q` is the queue that w names, as for `root`
  *	root	the lock's queue of w, which is its head, if w names another queue. Null: it
  *		does not
@@ -47,7 +47,7 @@ enum pk_entered {
 	PK_OUT,	      /* w would have to sleep and is not one that stays: it is no
 		       * longer the caller's, who sleeps elsewhere and comes back */
 	PK_ORPHANED,  /* w has no place any more (fork, a signal handler that
-		       * had to wait) or never got one, and is no longer the caller's */
+		       * had to wait, a look) or never got one, and is no longer the caller's */
 };
 
 /* Take the word of q's lock without being the head, if it is to be had soon. */

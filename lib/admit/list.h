@@ -42,7 +42,8 @@
  *	PARKED			HEAD		the head that leaves (pass)
  *	WAITING, SPINNING,
  *	PARKED			ABANDONED	its thread: deadline passed, or a
- *						signal handler in it has to wait
+ *						signal handler in it has to wait,
+ *						or it looks (rt/doze.h)
  *	HEAD			ABANDONED	its thread, when it leaves
  *	CLAIMED			PARKED		splice, for a signal (pthread/cond.c)
  *	any			ORPHAN		the child of a fork

@@ -33,11 +33,11 @@ void pk_doze_begin(struct pk_waiter *w, const int *word, bool (*pass)(const int 
  */
 int pk_doze(const void *word, uint32_t expected, const struct pk_deadline *deadline);
 
-/* For one that sleeps in another way, for 100 ms at most: it has done so. */
+/* For one that sleeps there in another way, for 100 ms at most, and again: it has done so. */
 void pk_doze_over(void);
 
-/* The same without a place: sleep until the deadline or the next look, `looks` being counted on from 0. `*look`: it is
- * time to look. 0 or ETIMEDOUT. */
+/* As pk_doze(), without a place: sleep until the deadline or the next look, `looks` being counted on from 0. `*look`: it
+ * is time to look. 0 or ETIMEDOUT. */
 int pk_doze_alone(const void *word, uint32_t expected, const struct pk_deadline *deadline, unsigned *looks, bool *look);
 
 #endif
