@@ -145,8 +145,8 @@ PK_INLINE struct pk_waiter *pk_list_reap(struct pk_waiter *w)
 	return n;
 }
 
-/* w gives its place up, as pk_waiter_abandon(). Who is behind it and has slept since before it was put there looks at
- * nothing (rt/doze.h): it is woken, and looks for itself from then on. Those in between have given up, and may be in
+/* w gives its place up, as pk_waiter_abandon(). Who is behind it and has slept since before it was put there would look
+ * too late (rt/doze.h): it is woken, and looks for itself from then on. Those in between have given up, and may be in
  * another queue by now, so there is an end to it; to be woken harms nobody. */
 PK_INLINE bool pk_list_abandon(struct pk_waiter *w)
 {

@@ -26,7 +26,8 @@
  *	CLAIMED		PARKED		the mutex's holder: it is in the queue
  *	CLAIMED		HEAD		the mutex's holder, who is before it in the
  *					chain: it is to wait for the word
- *	CLAIMED		ABANDONED	its thread, for a handler that has to wait
+ *	CLAIMED		ABANDONED	its thread, for a handler that has to wait; or when
+ *					it has been behind another one for long (rt/doze.h)
  *	any		ORPHAN		the child of a fork
  * To be signalled and to leave are one race on one word: exactly one wins, so no
  * signal is lost on a waiter that has timed out or been cancelled, and none is given
@@ -421,14 +422,26 @@ static bool stop_waiting(struct pk_waiter *w)
 	return pk_state(seen) == PK_BLOCKED && pk_cas_relaxed(&w->status, &seen, pk_in_state(seen, PK_LEAVING));
 }
 
-/* Sleep until something has become of w. ETIMEDOUT: it leaves for the deadline. */
+/* Who is before it in the chain may be held up: then it goes for the mutex by itself. */
+static void stop_following(struct pk_waiter *w)
+{
+	uint32_t seen = pk_load_relaxed(&w->status);
+
+	if (pk_state(seen) == PK_CLAIMED)
+		pk_cas_release(&w->status, &seen, pk_in_state(seen, PK_ABANDONED)); /* C2 */
+}
+
+/* Sleep until something has become of w. ETIMEDOUT: it leaves for the deadline. Without one it wakes now and then all
+ * the same: it may have been signalled, and depend on others since (rt/doze.h). */
 static int sleep_blocked(struct pk_waiter *w, const struct pk_deadline *deadline)
 {
+	unsigned looks = PK_DOZE_IDLE;
+
 	for (;;) {
 		uint32_t status = pk_load_acquire(&w->status); /* C2 */
 		enum pk_state state = pk_state(status);
-		bool blocked = state == PK_BLOCKED;
-		int late;
+		bool blocked = state == PK_BLOCKED, look = false;
+		int late = 0;
 
 		if (!blocked && state != PK_CLAIMED && state != PK_PARKED)
 			return 0;
@@ -438,10 +451,15 @@ static int sleep_blocked(struct pk_waiter *w, const struct pk_deadline *deadline
 			continue;
 		}
 		pk_store_relaxed(&pk_self.asleep, true);
-		late = pk_futex_wait(&w->status, status, blocked ? deadline : NULL);
+		if (blocked && deadline)
+			late = pk_futex_wait(&w->status, status, deadline);
+		else
+			pk_doze_alone(&w->status, status, NULL, blocked ? &looks : &pk_self.wanted.looks, &look);
 		pk_store_relaxed(&pk_self.asleep, false);
 		if (late && stop_waiting(w))
 			return late;
+		if (look && !blocked)
+			stop_following(w);
 	}
 }
 

@@ -87,7 +87,7 @@ enum pk_manner {
 	PK_CALLED,  /* the same, after it has slept there: spins whether there is room or not */
 	PK_STAYS,   /* spins if there is room, and then sleeps in its place */
 	PK_SLEEPS,  /* at once */
-	PK_UNTIMED, /* sleeps, since before it was in the queue, without looking at anything (rt/doze.h) */
+	PK_UNTIMED, /* sleeps, since before it was in the queue, and does not look in time (rt/doze.h) */
 };
 
 struct pk_queue;

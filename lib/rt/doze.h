@@ -10,7 +10,9 @@
  *
  * To give the place up is what a signal handler does that has to wait while its thread sleeps (pthread/turn.c): the
  * policy's function returns PK_ORPHANED. Each looks for itself; those whom a condition variable has put into the queue
- * asleep have no timer, and are woken by who gives up before them. */
+ * asleep are woken by who gives up before them. If nobody does they wake by themselves, but late: who waits for a
+ * condition variable without a deadline sleeps for 4 s at first, so that idle threads cost next to nothing; with one, until
+ * then. */
 #ifndef PK_DOZE_H
 #define PK_DOZE_H
 
@@ -35,6 +37,9 @@ int pk_doze(const void *word, uint32_t expected, const struct pk_deadline *deadl
 
 /* For one that sleeps there in another way, for 100 ms at most, and again: it has done so. */
 void pk_doze_over(void);
+
+/* How many looks one has behind it that need not look yet. */
+enum { PK_DOZE_IDLE = 4 };
 
 /* As pk_doze(), without a place: sleep until the deadline or the next look, `looks` being counted on from 0. `*look`: it
  * is time to look. 0 or ETIMEDOUT. */

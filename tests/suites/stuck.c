@@ -247,8 +247,7 @@ START_TEST(in_the_way_of_new_ones)
 }
 END_TEST
 
-/* Also of those who sleep beside the queue at first (PARKADE_PARKING). */
-enum { CROWD = 9, CALLS = 3, IN_ITS_PLACE_MS = 200 };
+enum { CROWD = 10, FEW = 4, IN_ITS_PLACE_MS = 200 };
 
 static atomic_bool out_of_time;
 
@@ -263,47 +262,70 @@ static void *lock_shortly(void *arg)
 	return arg;
 }
 
-/* Waiters of a condition variable are called while who is held up is first in the mutex's queue, with another one
- * before them (1: whose time runs out), or (2) it is one of themselves. */
-START_TEST(among_those_called)
+static void call_all(void *arg)
 {
-	static const struct timespec past = {1, 0};
-	struct team *crowd;
-	pthread_t first[2] = {0};
-	bool before = _i != 2;
-	int64_t morphed = suite_counter("morphed");
+	(void)arg;
+	MUST(pthread_cond_broadcast(&hall.c));
+}
+
+enum called { BEHIND_TWO, BEHIND_TIMED, BEHINDS, BY_OWNER = BEHINDS, BY_OTHER, CALLS };
+
+/* Waiters of a condition variable are called while one thread is held up: the first one in the mutex's queue, with
+ * another one between it and them, or with one whose time runs out; or the first one of themselves, called by the
+ * mutex's owner or by somebody else. */
+static void call_past(enum called called)
+{
+	struct team *first, *others;
+	struct servant *caller = servant_hire();
+	pthread_t before[2] = {0};
+	bool own = called == BY_OWNER || called == BY_OTHER;
+	int crowd = own ? CROWD : FEW;
 
 	mutex_make(&hall.m, PTHREAD_MUTEX_NORMAL);
 	cond_make(&hall.c, PTHREAD_PROCESS_PRIVATE, CLOCK_REALTIME);
 	make_ready();
-	MUST(pthread_mutex_lock(&hall.m));
-	WANT(pthread_cond_timedwait(&hall.c, &hall.m, &past),
-	     ETIMEDOUT); /* who has waited is counted for (suite_counter) */
+	first = team_start(1, hall_guest, &hall);
+	hall_gather(&hall, 1);
 	MUST(pthread_mutex_unlock(&hall.m));
-	crowd = team_start(CROWD, hall_guest, &hall);
-	hall_gather(&hall, CROWD);
-	for (int i = 0; before && i < 2; i++) {
-		first[i] = thread_start(i && _i == 1 ? lock_shortly : lock_m, NULL);
+	others = team_start(crowd - 1, hall_guest, &hall);
+	hall_gather(&hall, crowd);
+	for (int i = 0; !own && i < 2; i++) {
+		before[i] = thread_start(i && called == BEHIND_TIMED ? lock_shortly : lock_m, NULL);
+		/* Also of those who sleep beside the queue at first (PARKADE_PARKING). */
 		sleep_us(IN_ITS_PLACE_MS * 1000);
 	}
-	atomic_store(&hall.tickets, CROWD);
-	MUST(pthread_cond_broadcast(&hall.c));
-	let_sleep();
-	SOON(_i != 1 || atomic_load(&out_of_time));
-	if (!before && suite_served() && suite_counter("morphed") <= morphed)
-		say("stuck: SKIP: by this policy the first one calls the others, once it has the mutex");
+	atomic_store(&hall.tickets, crowd);
+	if (called == BY_OTHER)
+		servant_do(caller, call_all, NULL);
 	else
-		hold_up(before ? first[0] : team_thread(crowd, 0));
+		call_all(NULL);
+	let_sleep();
+	SOON(called != BEHIND_TIMED || atomic_load(&out_of_time));
+	hold_up(own ? team_thread(first, 0) : before[0]);
 	MUST(pthread_mutex_unlock(&hall.m));
-	SOON(atomic_load(&hall.out) >= (before ? CROWD : CROWD - 1));
-	SOON(!before || atomic_load(&through) == 1);
+	SOON(atomic_load(&hall.out) >= (own ? crowd - 1 : crowd));
+	SOON(own || atomic_load(&through) == 1);
 	let_go_on();
-	team_join(crowd);
-	for (int i = 0; before && i < 2; i++)
-		MUST(pthread_join(first[i], NULL));
+	team_join(first);
+	team_join(others);
+	for (int i = 0; !own && i < 2; i++)
+		MUST(pthread_join(before[i], NULL));
+	servant_dismiss(caller);
 	MUST(pthread_cond_destroy(&hall.c));
 	FIELDS(&hall.m, 0, 0, 0);
 	MUST(pthread_mutex_destroy(&hall.m));
+}
+
+/* Somebody who looks in time is between. */
+START_TEST(behind_others)
+{
+	call_past((enum called)_i);
+}
+END_TEST
+
+START_TEST(among_those_called)
+{
+	call_past((enum called)(BEHINDS + _i));
 }
 END_TEST
 
@@ -382,7 +404,8 @@ int main(void)
 	SUITE_CASE_OF(s, held_for_long, SECONDS, KINDS);
 	SUITE_CASE(s, with_signals, SECONDS);
 	SUITE_CASE(s, in_the_way_of_new_ones, SECONDS);
-	SUITE_CASE_OF(s, among_those_called, SECONDS, CALLS);
+	SUITE_CASE_OF(s, behind_others, SECONDS, BEHINDS);
+	SUITE_CASE_OF(s, among_those_called, SECONDS, CALLS - BEHINDS);
 	SUITE_CASE_OF(s, in_front_of_a_rwlock, SECONDS, BEHIND + 1);
 	SUITE_CASE_OF(s, timed_past_the_front, SECONDS, 2);
 	return suite_run(s);
