@@ -47,6 +47,8 @@
  *	looks for a BLOCKED node; the waiter becomes BLOCKED and then looks at
  *	`cancelled`. A full fence between on both sides: at least one sees the other.
  *	Who sees `cancelled` acquires it, and so sees glibc's flag when it acts.
+ *  C4	status: release by who claims, acquire by the waiter: the look at the owner of its mutex
+ *	(owned()) comes before a waiter that gives up has had the mutex, and frees it.
  * What the program protects with the mutex is ordered by the mutex.
  *
  * Fork: a lock or a list of another incarnation is a thread's that the child does not
@@ -189,14 +191,34 @@ static bool claim(struct pk_cond *c, struct pk_waiter *w)
 {
 	uint32_t seen = pk_load_relaxed(&w->status);
 
-	/* relaxed: it is told nothing by this */
-	if (pk_state(seen) != PK_BLOCKED || !pk_cas_relaxed(&w->status, &seen, pk_in_state(seen, PK_CLAIMED)))
+	if (pk_state(seen) != PK_BLOCKED || !pk_cas_release(&w->status, &seen, pk_in_state(seen, PK_CLAIMED))) /* C4 */
 		return false;
 	unlist(c, w);
 	w->hint = NULL;
 	w->queue = NULL; /* and of no mutex's yet */
 	pk_store_relaxed(&w->next, NULL);
 	return true;
+}
+
+static struct pk_mutex *mutex_of(struct pk_queue *home)
+{
+	return (struct pk_mutex *)((char *)home - offsetof(struct pk_mutex, queue));
+}
+
+static bool is_owner(struct pk_mutex *m)
+{
+	return pk_self.tid && pk_load_relaxed(&m->owner) == pk_self.tid;
+}
+
+/* The home of those waiters whose mutex the caller holds, or null; before one of them is claimed. Who is listed takes the
+ * list's lock before it can lock the mutex, and so the mutex is there; of who is claimed that cannot be said. Where waiters
+ * have several mutexes, that of the first. */
+static struct pk_queue *owned(struct pk_cond *c)
+{
+	struct pk_waiter *last = last_of(c);
+	struct pk_queue *home = last ? last->next->home : NULL;
+
+	return home && is_owner(mutex_of(home)) ? home : NULL;
 }
 
 /* PARKADE_COND=local: a waiter of the caller's socket among the first ones, or null. */
@@ -292,11 +314,6 @@ static void follow(struct pk_waiter *w, int *held)
 		pk_futex_wake(&w->status, 1);
 }
 
-static bool is_owner(struct pk_mutex *m)
-{
-	return pk_self.tid && pk_load_relaxed(&m->owner) == pk_self.tid;
-}
-
 /* Whether a chain is so short that all of it may as well be woken to fight for the mutex. */
 static bool is_short(const struct pk_waiter *w)
 {
@@ -329,17 +346,16 @@ void pk_cond_call(void)
 		pk_list_call(pk_self.record, w);
 }
 
-/* Those of the chain, who wait with the same mutex, have been signalled. Until one of
- * them is let loose the mutex is there. */
-static void deliver_to(struct pk_queue *home, struct pk_waiter *first)
+/* Those of the chain, who wait with the same mutex, have been signalled. Unless the caller is its owner they may have
+ * given up meanwhile, and the mutex may be gone. */
+static void deliver_to(struct pk_queue *home, bool owner, struct pk_waiter *first)
 {
-	struct pk_mutex *m = home ? (struct pk_mutex *)((char *)home - offsetof(struct pk_mutex, queue)) : NULL;
+	struct pk_mutex *m = mutex_of(home);
 	const struct pk_admit_ops *ops;
 	struct pk_waiter *last, *next;
-	bool owner = m && is_owner(m);
 	unsigned n = 1;
 
-	if (!m || (!owner && is_short(first))) { /* glibc's, or one that its waiter still holds; or few */
+	if (!home || (!owner && is_short(first))) { /* glibc's, or one that its waiter still holds; or few */
 		for (; first; first = next) {
 			next = pk_load_relaxed(&first->next);
 			pk_store_relaxed(&first->next, NULL);
@@ -359,7 +375,7 @@ static void deliver_to(struct pk_queue *home, struct pk_waiter *first)
 
 /* A program may wait with several mutexes, one after the other. (At the same time it
  * must not, says POSIX; it works all the same.) */
-static void deliver(struct pk_waiter *chain)
+static void deliver(struct pk_queue *owned, struct pk_waiter *chain)
 {
 	while (chain) {
 		struct pk_waiter *first = chain, *last = chain;
@@ -367,7 +383,7 @@ static void deliver(struct pk_waiter *chain)
 		while ((chain = pk_load_relaxed(&last->next)) && chain->home == first->home)
 			last = chain;
 		pk_store_relaxed(&last->next, NULL);
-		deliver_to(first->home, first);
+		deliver_to(first->home, first->home && first->home == owned, first);
 	}
 }
 
@@ -382,6 +398,7 @@ static bool is_glibcs(struct pk_cond *c)
 int pk_cond_signal_slow(pthread_cond_t *cond)
 {
 	struct pk_cond *c = pk_cond_of(cond);
+	struct pk_queue *home;
 	struct pk_waiter *w;
 
 	PK_PROBE1(cond_signal, c);
@@ -390,15 +407,17 @@ int pk_cond_signal_slow(pthread_cond_t *cond)
 	if (pk_cond_is_shared(c))
 		return pk_cond_shared_signal(c);
 	take(c);
+	home = owned(c);
 	w = claim_one(c);
 	let_go(c);
-	deliver(w);
+	deliver(home, w);
 	return 0;
 }
 
 int pk_cond_broadcast_slow(pthread_cond_t *cond)
 {
 	struct pk_cond *c = pk_cond_of(cond);
+	struct pk_queue *home;
 	struct pk_waiter *chain;
 
 	PK_PROBE1(cond_broadcast, c);
@@ -407,9 +426,10 @@ int pk_cond_broadcast_slow(pthread_cond_t *cond)
 	if (pk_cond_is_shared(c))
 		return pk_cond_shared_broadcast(c);
 	take(c);
+	home = owned(c);
 	chain = claim_all(c);
 	let_go(c);
-	deliver(chain);
+	deliver(home, chain);
 	return 0;
 }
 
@@ -422,12 +442,14 @@ static bool stop_waiting(struct pk_waiter *w)
 	return pk_state(seen) == PK_BLOCKED && pk_cas_relaxed(&w->status, &seen, pk_in_state(seen, PK_LEAVING));
 }
 
-/* Who is before it in the chain may be held up: then it goes for the mutex by itself. */
+/* Who is before it in the chain may be held up: if the mutex is free, or after long, it goes for that by itself. As where
+ * a look gives up a place (pthread/turn.c), not with its last node. */
 static void stop_following(struct pk_waiter *w)
 {
 	uint32_t seen = pk_load_relaxed(&w->status);
 
-	if (pk_state(seen) == PK_CLAIMED)
+	if (pk_state(seen) == PK_CLAIMED && pk_self.waits == w && pk_waiters_idle(w->record) &&
+	    (!pk_load_relaxed(pk_self.wanted.word) || pk_self.wanted.looks >= PK_DOZE_LAST))
 		pk_cas_release(&w->status, &seen, pk_in_state(seen, PK_ABANDONED)); /* C2 */
 }
 
@@ -478,9 +500,11 @@ static void take_back(struct pk_cond *c, struct pk_waiter *w)
 		leave(c, w);
 		return;
 	}
-	/* It has been signalled: by itself, as the mutex is none of ours. */
+	/* It has been signalled: by itself, as the mutex is none of ours. Whoever has done so frees the node if a handler has
+	 * given it up. */
 	sleep_blocked(w, NULL);
-	pk_waiter_free(w);
+	if (pk_state(pk_load_relaxed(&w->status)) == PK_SIGNALLED)
+		pk_waiter_free(w);
 	pk_cond_signal((pthread_cond_t *)c);
 }
 
@@ -547,10 +571,13 @@ static int resume(struct wait *s)
 			pk_self.chain = next;
 		}
 		ret = pk_mutex_cond_lock(s->mutex, s->user);
-		pk_self.chain = NULL;
+		if (next && pk_self.chain != next)
+			next = NULL; /* such a wait has woken them */
+		else if (next)
+			pk_self.chain = NULL;
 	}
 	if (next)
-		deliver_to(s->home, next);
+		deliver_to(s->home, is_owner(mutex_of(s->home)), next);
 	return ret;
 }
 

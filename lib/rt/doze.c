@@ -16,7 +16,6 @@
 #include "rt/thread.h"
 
 enum {
-	LAST = 6, /* with 250 ms for the first: 15.75 s in all */
 	MOST = 8, /* 2^8: 64 s */
 	/* Where sleeps are short, and so often at most. */
 	NAP_US = 100000,
@@ -107,6 +106,6 @@ int pk_doze(const void *word, uint32_t expected, const struct pk_deadline *deadl
 	/* As for any other work on the queue: no handler gives up what is being given up. */
 	pk_store_relaxed(&pk_self.asleep, false);
 	if (look && pk_self.waits)
-		look_at_word(pk_self.wanted.looks >= LAST);
+		look_at_word(pk_self.wanted.looks >= PK_DOZE_LAST);
 	return late;
 }

@@ -38,8 +38,10 @@ int pk_doze(const void *word, uint32_t expected, const struct pk_deadline *deadl
 /* For one that sleeps there in another way, for 100 ms at most, and again: it has done so. */
 void pk_doze_over(void);
 
-/* How many looks one has behind it that need not look yet. */
-enum { PK_DOZE_IDLE = 4 };
+enum {
+	PK_DOZE_IDLE = 4, /* so many looks has one behind it that need not look yet */
+	PK_DOZE_LAST = 6, /* at this one the place is given up in any case: with 250 ms for the first, after 15.75 s */
+};
 
 /* As pk_doze(), without a place: sleep until the deadline or the next look, `looks` being counted on from 0. `*look`: it
  * is time to look. 0 or ETIMEDOUT. */
