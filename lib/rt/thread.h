@@ -25,7 +25,7 @@ struct pk_thread {
 		bool (*pass)(const int *word);
 		uint64_t due;	/* when it looks next, in us, if its sleeps are short, or 0, */
 		unsigned naps;	/* and how often it has done so, */
-		unsigned looks; /* how often it has looked whether that is free */
+		unsigned looks; /* how many of its sleeps have ended with time */
 		int got;	/* EBUSY, or what a look has got: 0 the word, EALREADY by `pass` */
 	} wanted;
 	/* The context with which it waits above its cohort, if it does (admit/levels.c). */
