@@ -30,7 +30,7 @@ static int inside, users;
 struct pk_record *mc_record[MC_THREADS];
 unsigned mc_threads = 3;
 static const struct mc_kind *kind;
-static bool looks;
+static bool looks, calm;
 static const char *policy = "mcs", *topology = "2x4@thread", *places = "", *readers = "auto";
 
 /* ---- time, which stands still ---- */
@@ -154,6 +154,7 @@ void mc_thread_begin(unsigned t)
 {
 	pk_self.tid = 100 + (int)t;
 	pk_self.record = mc_record[t];
+	pk_self.calm = calm ? UINT8_MAX : 0;
 }
 
 /* With the mutex held. */
@@ -371,12 +372,15 @@ static void find_alike(struct mc_client *client)
 }
 
 static const struct option options[] = {
-	{"policy", 1, NULL, 'p'},     {"client", 1, NULL, 'c'},	 {"threads", 1, NULL, 'n'},  {"topology", 1, NULL, 't'},
-	{"spin", 1, NULL, 's'},	      {"batch", 1, NULL, 'b'},	 {"patience", 1, NULL, 'i'}, {"parking", 1, NULL, 'k'},
-	{"spurious", 1, NULL, 'u'},   {"states", 1, NULL, 'm'},	 {"sc", 0, NULL, 'S'},	     {"append", 0, NULL, 'A'},
-	{"places", 1, NULL, 'P'},     {"readers", 1, NULL, 'R'}, {"weaken", 1, NULL, 'w'},   {"sites", 0, NULL, 'l'},
-	{"all-orders", 0, NULL, 'O'}, {"asleep", 0, NULL, 'a'},	 {"survey", 0, NULL, 'y'},   {"timers", 0, NULL, 'T'},
-	{"looks", 1, NULL, 'L'},      {"reached", 0, NULL, 'r'}, {"help", 0, NULL, 'h'},     {NULL, 0, NULL, 0}};
+	{"policy", 1, NULL, 'p'},   {"client", 1, NULL, 'c'},	  {"threads", 1, NULL, 'n'},
+	{"topology", 1, NULL, 't'}, {"spin", 1, NULL, 's'},	  {"batch", 1, NULL, 'b'},
+	{"patience", 1, NULL, 'i'}, {"parking", 1, NULL, 'k'},	  {"spurious", 1, NULL, 'u'},
+	{"states", 1, NULL, 'm'},   {"sc", 0, NULL, 'S'},	  {"append", 0, NULL, 'A'},
+	{"places", 1, NULL, 'P'},   {"readers", 1, NULL, 'R'},	  {"weaken", 1, NULL, 'w'},
+	{"sites", 0, NULL, 'l'},    {"all-orders", 0, NULL, 'O'}, {"asleep", 0, NULL, 'a'},
+	{"survey", 0, NULL, 'y'},   {"timers", 0, NULL, 'T'},	  {"looks", 1, NULL, 'L'},
+	{"calm", 0, NULL, 'C'},	    {"reached", 0, NULL, 'r'},	  {"help", 0, NULL, 'h'},
+	{NULL, 0, NULL, 0}};
 
 static const char usage[] =
 	"usage: locks [OPTION]...\n"
@@ -389,6 +393,7 @@ static const char usage[] =
 	"  --places DIGITS   the socket of each thread, as in 011\n"
 	"  --spurious N      how often a thread's sleep may end for no reason (0)\n"
 	"  --looks N         how often a thread's sleep in a queue may end so that it looks (0)\n"
+	"  --calm            who waits for a condition variable sleeps without a timer\n"
 	"  --timers          a sleep with an end does end, once everybody sleeps\n"
 	"  --states N        give up after so many (20000000)\n"
 	"  --all-orders      threads that are alike may arrive in any order\n"
@@ -464,6 +469,9 @@ int main(int argc, char **argv)
 		case 'L':
 			how.looks = number(optarg);
 			looks = how.looks;
+			break;
+		case 'C':
+			calm = true;
 			break;
 		case 'm':
 			how.states = number(optarg);

@@ -86,6 +86,8 @@ enum {
 	FEW = 8,
 	/* Of those whom a broadcast has moved its thread wakes so many, when it has unlocked the mutex. */
 	CALLED = 16,
+	/* After so many waits with a timer a thread sleeps without one, until it has to be roused. */
+	CALM = 64,
 	/* How long a thread without a node sleeps at a time. */
 	DOZE_US = 1000,
 };
@@ -314,14 +316,15 @@ static void follow(struct pk_waiter *w, int *held)
 		pk_futex_wake(&w->status, 1);
 }
 
-/* Whether a chain is so short that all of it may as well be woken to fight for the mutex. */
-static bool is_short(const struct pk_waiter *w)
+/* Whether all of a chain are woken to fight for the mutex: it is glibc's, or one that its waiter still holds; or it is not
+ * the caller's, and they are few. */
+static bool goes_apart(const struct pk_queue *home, bool owner, const struct pk_waiter *w)
 {
 	unsigned n = 0;
 
-	while (w && n++ < FEW)
+	while (home && !owner && w && n++ < FEW)
 		w = pk_load_relaxed(&w->next);
-	return !w;
+	return !home || !w;
 }
 
 /* The thread, which holds m, has put a chain of n at the head of its queue. The first one wakes by the unlock of m: until
@@ -346,6 +349,14 @@ void pk_cond_call(void)
 		pk_list_call(pk_self.record, w);
 }
 
+/* The waiter, which is claimed or in a mutex's queue by now, is behind others. If it sleeps without a timer it is to
+ * wake, and to sleep with one (rt/doze.h). It may have left and wait for something else: that harms nobody (list.h). */
+static void rouse(const struct pk_waiter *w)
+{
+	if (w->manner == PK_ENDLESS)
+		pk_futex_wake(&w->status, 1);
+}
+
 /* Those of the chain, who wait with the same mutex, have been signalled. Unless the caller is its owner they may have
  * given up meanwhile, and the mutex may be gone. */
 static void deliver_to(struct pk_queue *home, bool owner, struct pk_waiter *first)
@@ -355,7 +366,7 @@ static void deliver_to(struct pk_queue *home, bool owner, struct pk_waiter *firs
 	struct pk_waiter *last, *next;
 	unsigned n = 1;
 
-	if (!home || (!owner && is_short(first))) { /* glibc's, or one that its waiter still holds; or few */
+	if (goes_apart(home, owner, first)) {
 		for (; first; first = next) {
 			next = pk_load_relaxed(&first->next);
 			pk_store_relaxed(&first->next, NULL);
@@ -367,6 +378,8 @@ static void deliver_to(struct pk_queue *home, bool owner, struct pk_waiter *firs
 		for (last = first; pk_count_in(pk_self.record, PK_STAT_morphed), next = pk_load_relaxed(&last->next); n++)
 			last = next;
 		ops->splice(home, first, last, &m->lock);
+		if (pk_state(pk_load_relaxed(&first->status)) == PK_PARKED)
+			rouse(first);
 		call_later(m, first, n);
 	} else {
 		follow(first, &m->lock);
@@ -378,12 +391,17 @@ static void deliver_to(struct pk_queue *home, bool owner, struct pk_waiter *firs
 static void deliver(struct pk_queue *owned, struct pk_waiter *chain)
 {
 	while (chain) {
-		struct pk_waiter *first = chain, *last = chain;
+		struct pk_waiter *first = chain, *last = chain, *w;
+		bool owner;
 
 		while ((chain = pk_load_relaxed(&last->next)) && chain->home == first->home)
 			last = chain;
 		pk_store_relaxed(&last->next, NULL);
-		deliver_to(first->home, first->home && first->home == owned, first);
+		owner = first->home && first->home == owned;
+		for (w = goes_apart(first->home, owner, first) ? NULL : pk_load_relaxed(&first->next); w;
+		     w = pk_load_relaxed(&w->next))
+			rouse(w);
+		deliver_to(first->home, owner, first);
 	}
 }
 
@@ -454,7 +472,7 @@ static void stop_following(struct pk_waiter *w)
 }
 
 /* Sleep until something has become of w. ETIMEDOUT: it leaves for the deadline. Without one it wakes now and then all
- * the same: it may have been signalled, and depend on others since (rt/doze.h). */
+ * the same, or is roused: it may have been signalled, and depend on others since (rt/doze.h). */
 static int sleep_blocked(struct pk_waiter *w, const struct pk_deadline *deadline)
 {
 	unsigned looks = PK_DOZE_IDLE;
@@ -467,13 +485,15 @@ static int sleep_blocked(struct pk_waiter *w, const struct pk_deadline *deadline
 
 		if (!blocked && state != PK_CLAIMED && state != PK_PARKED)
 			return 0;
+		if (!blocked && w->manner == PK_ENDLESS)
+			pk_self.calm = 0;
 		/* Once signalled it waits for the mutex, without a deadline. */
 		if (state == PK_PARKED) {
 			pk_doze(&w->status, status, NULL);
 			continue;
 		}
 		pk_store_relaxed(&pk_self.asleep, true);
-		if (blocked && deadline)
+		if (blocked && (deadline || w->manner == PK_ENDLESS))
 			late = pk_futex_wait(&w->status, status, deadline);
 		else
 			pk_doze_alone(&w->status, status, NULL, blocked ? &looks : &pk_self.wanted.looks, &look);
@@ -596,6 +616,17 @@ static void unwound(void *wait)
 	resume(s);
 }
 
+/* Whether the wait is one with a timer. That costs up to an eighth of a wake-up, and to rouse the thread a whole one. So
+ * who does not know waits with one, and now and then without, to find out; who is not roused then goes on so. */
+static enum pk_manner manner_for(const struct pk_deadline *deadline)
+{
+	if (deadline || pk_self.calm < CALM) {
+		pk_self.calm += !deadline;
+		return PK_UNTIMED;
+	}
+	return pk_doze_looks() ? PK_ENDLESS : PK_UNTIMED;
+}
+
 /* Wait with node w. */
 static int wait_listed(struct pk_cond *c, pthread_mutex_t *mutex, struct pk_queue *home, struct pk_waiter *w,
 		       const struct pk_deadline *deadline)
@@ -607,7 +638,7 @@ static int wait_listed(struct pk_cond *c, pthread_mutex_t *mutex, struct pk_queu
 	pk_count(w, PK_STAT_blocked);
 	w->home = home;
 	w->socket = (uint16_t)pk_socket_here(r->index);
-	w->manner = PK_UNTIMED;
+	w->manner = manner_for(deadline);
 	w->slept = true; /* it may be moved to the word */
 	w->queue = &c->waiters;
 	w->policy = PK_POLICY_word; /* none, until it is moved */

@@ -11,6 +11,8 @@
 #include "hall.h"
 
 #include <signal.h>
+#include <stdio.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 enum { HELD_MS = 400, SECONDS = 12, BEHIND = 4 };
@@ -268,12 +270,43 @@ static void call_all(void *arg)
 	MUST(pthread_cond_broadcast(&hall.c));
 }
 
-enum called { BEHIND_TWO, BEHIND_TIMED, BEHINDS, BY_OWNER = BEHINDS, BY_OTHER, CALLS };
+/* Who has waited so often, and never behind others, may sleep otherwise than one who does not know. */
+enum { DRILL = 100 };
+
+static struct hall drill = {.m = PTHREAD_MUTEX_INITIALIZER, .c = PTHREAD_COND_INITIALIZER};
+
+static void veteran(int index, void *h)
+{
+	for (int i = 0; i < DRILL; i++)
+		hall_guest(index, &drill);
+	hall_guest(index, h);
+}
+
+static struct team *start_veterans(int n)
+{
+	struct team *t = team_start(n, veteran, &hall);
+	int out = atomic_load(&drill.out);
+
+	for (int i = 1; i <= n * DRILL; i++) {
+		SOON(atomic_load(&drill.waiting));
+		MUST(pthread_mutex_lock(&drill.m));
+		hall_call(&drill, SIGNAL_FREE, 1);
+		SOON(atomic_load(&drill.out) == out + i);
+	}
+	return t;
+}
+
+static struct team *start_guests(int n, bool drilled)
+{
+	return drilled ? start_veterans(n) : team_start(n, hall_guest, &hall);
+}
+
+enum called { BEHIND_TWO, BEHIND_TIMED, BEHINDS, BY_OWNER = BEHINDS, BY_OTHER, CALLS, OWNS = CALLS - BEHINDS };
 
 /* Waiters of a condition variable are called while one thread is held up: the first one in the mutex's queue, with
  * another one between it and them, or with one whose time runs out; or the first one of themselves, called by the
  * mutex's owner or by somebody else. */
-static void call_past(enum called called)
+static void call_past(enum called called, bool drilled)
 {
 	struct team *first, *others;
 	struct servant *caller = servant_hire();
@@ -284,10 +317,10 @@ static void call_past(enum called called)
 	mutex_make(&hall.m, PTHREAD_MUTEX_NORMAL);
 	cond_make(&hall.c, PTHREAD_PROCESS_PRIVATE, CLOCK_REALTIME);
 	make_ready();
-	first = team_start(1, hall_guest, &hall);
+	first = start_guests(1, drilled);
 	hall_gather(&hall, 1);
 	MUST(pthread_mutex_unlock(&hall.m));
-	others = team_start(crowd - 1, hall_guest, &hall);
+	others = start_guests(crowd - 1, drilled);
 	hall_gather(&hall, crowd);
 	for (int i = 0; !own && i < 2; i++) {
 		before[i] = thread_start(i && called == BEHIND_TIMED ? lock_shortly : lock_m, NULL);
@@ -319,13 +352,56 @@ static void call_past(enum called called)
 /* Somebody who looks in time is between. */
 START_TEST(behind_others)
 {
-	call_past((enum called)_i);
+	call_past((enum called)(_i % BEHINDS), _i / BEHINDS);
 }
 END_TEST
 
 START_TEST(among_those_called)
 {
-	call_past((enum called)(BEHINDS + _i));
+	call_past((enum called)(BEHINDS + _i % OWNS), _i / OWNS);
+}
+END_TEST
+
+/* Whether the thread sleeps, on a futex, for a time that is limited. */
+static bool sleeps_with_a_timer(pid_t tid)
+{
+	char name[64], text[256] = "";
+	unsigned long word, op, value, timeout;
+	long number = -1;
+	FILE *f;
+
+	snprintf(name, sizeof(name), "/proc/self/task/%d/syscall", (int)tid);
+	for (uint64_t since = now_ns(); number != SYS_futex; be_patient(since, "the thread sleeps", __LINE__)) {
+		f = fopen(name, "r");
+		if (!f || !fgets(text, sizeof(text), f)) {
+			say("stuck: %s cannot be read, so it is not known how threads sleep", name);
+			number = SYS_futex;
+			text[0] = 0;
+		} else if (sscanf(text, "%ld %lx %lx %lx %lx", &number, &word, &op, &value, &timeout) != 5) {
+			number = -1; /* it runs */
+		}
+		if (f)
+			fclose(f);
+	}
+	return text[0] && timeout;
+}
+
+/* A timer is not for nothing: who has never been behind others sleeps without. */
+START_TEST(who_is_not_in_danger)
+{
+	struct team *t;
+
+	mutex_make(&hall.m, PTHREAD_MUTEX_NORMAL);
+	cond_make(&hall.c, PTHREAD_PROCESS_PRIVATE, CLOCK_REALTIME);
+	t = start_veterans(1);
+	hall_gather(&hall, 1);
+	MUST(pthread_mutex_unlock(&hall.m));
+	ck_assert(!sleeps_with_a_timer(atomic_load(&hall.tid)));
+	MUST(pthread_mutex_lock(&hall.m));
+	hall_call(&hall, SIGNAL_HELD, 1);
+	team_join(t);
+	MUST(pthread_cond_destroy(&hall.c));
+	MUST(pthread_mutex_destroy(&hall.m));
 }
 END_TEST
 
@@ -404,8 +480,9 @@ int main(void)
 	SUITE_CASE_OF(s, held_for_long, SECONDS, KINDS);
 	SUITE_CASE(s, with_signals, SECONDS);
 	SUITE_CASE(s, in_the_way_of_new_ones, SECONDS);
-	SUITE_CASE_OF(s, behind_others, SECONDS, BEHINDS);
-	SUITE_CASE_OF(s, among_those_called, SECONDS, CALLS - BEHINDS);
+	SUITE_CASE_OF(s, behind_others, SECONDS, 2 * BEHINDS);
+	SUITE_CASE_OF(s, among_those_called, SECONDS, 2 * OWNS);
+	SUITE_CASE(s, who_is_not_in_danger, SECONDS);
 	SUITE_CASE_OF(s, in_front_of_a_rwlock, SECONDS, BEHIND + 1);
 	SUITE_CASE_OF(s, timed_past_the_front, SECONDS, 2);
 	return suite_run(s);
