@@ -88,7 +88,7 @@ enum pk_manner {
 	PK_STAYS,   /* spins if there is room, and then sleeps in its place */
 	PK_SLEEPS,  /* at once */
 	PK_UNTIMED, /* sleeps, since before it was in the queue, and does not look in time (rt/doze.h) */
-	PK_ENDLESS, /* the same, and does not wake by itself at all: who puts it there sees to that (pthread/cond.c) */
+	PK_ENDLESS, /* the same, without a timer until it is woken once, by who puts it there (pthread/cond.c) */
 };
 
 struct pk_queue;

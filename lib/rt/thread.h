@@ -53,7 +53,7 @@ struct pk_thread {
 	} moved;
 	/* Those behind it in a broadcast, whom it has to see to once it has the mutex again (pthread/cond.c). */
 	struct pk_waiter *chain;
-	uint8_t calm;  /* so many waits for condition variables since one without a timer was put behind others; 64 at most */
+	uint8_t calm;  /* waits for condition variables with a timer, but no deadline, since one without was roused; 64 at most */
 	int parent;    /* the tid that it had before the last fork */
 	bool asleep;   /* on its node, or as the head on the lock word */
 	bool acts;     /* on a cancellation: its handlers may wait, but not be cancelled */

@@ -386,20 +386,27 @@ static bool sleeps_with_a_timer(pid_t tid)
 	return text[0] && timeout;
 }
 
-/* A timer is not for nothing: who has never been behind others sleeps without. */
+enum { VETERANS = 5 };
+
+/* A timer is not for nothing: who has never been behind others sleeps without. It may have seen a signal half done, and
+ * taken it for that; but not one after the other. */
 START_TEST(who_is_not_in_danger)
 {
-	struct team *t;
+	bool timer = true;
 
 	mutex_make(&hall.m, PTHREAD_MUTEX_NORMAL);
 	cond_make(&hall.c, PTHREAD_PROCESS_PRIVATE, CLOCK_REALTIME);
-	t = start_veterans(1);
-	hall_gather(&hall, 1);
-	MUST(pthread_mutex_unlock(&hall.m));
-	ck_assert(!sleeps_with_a_timer(atomic_load(&hall.tid)));
-	MUST(pthread_mutex_lock(&hall.m));
-	hall_call(&hall, SIGNAL_HELD, 1);
-	team_join(t);
+	for (int i = 0; timer && i < VETERANS; i++) {
+		struct team *t = start_veterans(1);
+
+		hall_gather(&hall, 1);
+		MUST(pthread_mutex_unlock(&hall.m));
+		timer = sleeps_with_a_timer(atomic_load(&hall.tid));
+		MUST(pthread_mutex_lock(&hall.m));
+		hall_call(&hall, SIGNAL_HELD, 1);
+		team_join(t);
+	}
+	ck_assert(!timer);
 	MUST(pthread_cond_destroy(&hall.c));
 	MUST(pthread_mutex_destroy(&hall.m));
 }
