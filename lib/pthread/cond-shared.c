@@ -34,7 +34,11 @@
 #include "rt/clock.h"
 #include "rt/real.h"
 
-enum { DESTROY_US = 200000 /* how long destroy waits for waiters that may be dead */ };
+enum {
+	/* How long destroy waits for waiters that may be dead. One that is merely held up for longer (a handler that
+	 * forks, a machine that is overloaded, SIGSTOP) subtracts itself from memory that is something else by then. */
+	DESTROY_US = 3000000,
+};
 
 struct shared_wait {
 	struct pk_cond *c;
