@@ -260,6 +260,69 @@ START_TEST(killed_while_waiting)
 }
 END_TEST
 
+enum { HELD_UP_MS = 700 };
+
+static atomic_bool in_handler;
+
+static void hold_up(int sig)
+{
+	(void)sig;
+	atomic_store(&in_handler, true);
+	sleep_us(HELD_UP_MS * 1000);
+}
+
+struct late {
+	struct hall *h;
+	bool waits, released; /* with the mutex */
+};
+
+static void *wait_late(void *arg)
+{
+	struct late *l = arg;
+
+	MUST(pthread_mutex_lock(&l->h->m));
+	l->waits = true;
+	while (!l->released)
+		MUST(pthread_cond_wait(&l->h->c, &l->h->m));
+	MUST(pthread_mutex_unlock(&l->h->m));
+	return NULL;
+}
+
+/* A waiter that has been woken is held up by a handler before it is on its way out: destroy waits for it, as it is not dead. */
+START_TEST(held_up_while_destroyed)
+{
+	struct sigaction action = {.sa_handler = hold_up, .sa_flags = SA_RESTART};
+	struct late l = {.h = shared_hall(PTHREAD_MUTEX_NORMAL, SHARED)};
+	unsigned char *bytes = (unsigned char *)&l.h->c;
+	pthread_t thread;
+	bool waits;
+
+	MUST(sigaction(SIGUSR1, &action, NULL));
+	atomic_store(&in_handler, false);
+	MUST(pthread_create(&thread, NULL, wait_late, &l));
+	do {
+		MUST(pthread_mutex_lock(&l.h->m));
+		waits = l.waits;
+		if (!waits)
+			MUST(pthread_mutex_unlock(&l.h->m));
+	} while (!waits);
+	MUST(pthread_kill(thread, SIGUSR1));
+	SOON(atomic_load(&in_handler));
+	l.released = true;
+	CALL(pthread_cond_broadcast(&l.h->c), 0);
+	CALL(pthread_cond_destroy(&l.h->c), 0);
+	memset(bytes, 0x5a, sizeof(l.h->c));
+	MUST(pthread_mutex_unlock(&l.h->m));
+	MUST(pthread_join(thread, NULL));
+	for (size_t i = 0; i < sizeof(l.h->c); i++)
+		if (bytes[i] != 0x5a)
+			complain("byte %zu of the destroyed object was written", i);
+	cond_make(&l.h->c, PTHREAD_PROCESS_SHARED, CLOCK_REALTIME);
+	shared_hall_end(l.h);
+	assert_no_complaint();
+}
+END_TEST
+
 /* The same with a mutex that may be inherited, since the victims are killed anywhere. */
 static void own(int rc, struct hall *h, int other)
 {
@@ -448,6 +511,7 @@ int main(void)
 	SUITE_CASE_OF(s, processes_time_out, 60, KINDS);
 	SUITE_CASE(s, killed_while_waiting, 60);
 	SUITE_CASE(s, killed_anywhere, 60);
+	SUITE_CASE(s, held_up_while_destroyed, 60);
 	SUITE_CASE_OF(s, processes_come_and_go, 60, KINDS);
 	SUITE_CASE_OF(s, owner_process_dies, 60, KINDS);
 	SUITE_CASE_OF(s, processes_and_the_end, 60, KINDS);
