@@ -516,7 +516,7 @@ static void leave(struct pk_cond *c, struct pk_waiter *w)
 /* Unlocking the mutex has failed: the wait does not take place. */
 static void take_back(struct pk_cond *c, struct pk_waiter *w)
 {
-	if (stop_waiting(w)) {
+	if (stop_waiting(w) || pk_state(pk_load_relaxed(&w->status)) == PK_LEAVING) { /* or pthread_cancel has ended it */
 		leave(c, w);
 		return;
 	}

@@ -759,6 +759,36 @@ START_TEST(handlers_exit)
 }
 END_TEST
 
+static void *refused_guest(void *hall)
+{
+	struct hall *h = hall;
+	int state;
+
+	MUST(pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state));
+	while (!atomic_load(&h->closed) && !complained())
+		CALL(wait_by(h->way, &h->c, &h->m), EPERM);
+	return NULL;
+}
+
+/* The mutex is not its own, and glibc's: the wait has begun when it is refused, and may have been cancelled by then. */
+START_TEST(refused_and_cancelled)
+{
+	struct hall h = {.way = (enum way)(_i % WAYS)};
+	pthread_t t;
+	uint64_t end;
+
+	if (!special_make(&h.m, PTHREAD_MUTEX_ERRORCHECK, INHERIT))
+		return;
+	cond_make(&h.c, _i / WAYS ? PTHREAD_PROCESS_SHARED : PTHREAD_PROCESS_PRIVATE, CLOCK_REALTIME);
+	t = thread_start(refused_guest, &h);
+	for (end = now_ns() + suite_scale(RACE_MS) * 1000000; now_ns() < end;)
+		MUST(pthread_cancel(t));
+	atomic_store(&h.closed, true);
+	ck_assert_ptr_null(thread_join(t));
+	hall_end(&h);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_make("cond-cancel");
@@ -777,5 +807,6 @@ int main(void)
 	SUITE_CASE_OF(s, cancelled_with_the_mutex_held_twice, 60, CANCEL_CASES);
 	SUITE_CASE_OF(s, handlers_wait_and_nest, 60, CANCEL_CASES);
 	SUITE_CASE_OF(s, handlers_exit, 60, CANCEL_CASES);
+	SUITE_CASE_OF(s, refused_and_cancelled, 60, CANCEL_CASES);
 	return suite_run(s);
 }
