@@ -408,9 +408,9 @@ static void deliver(struct pk_queue *owned, struct pk_waiter *chain)
 /* glibc's function is to be called. */
 static bool is_glibcs(struct pk_cond *c)
 {
-	if (pk_unlikely(pk_cond_is_shared(c)))
-		return !pk_cond_is_ours(c);
-	return pk_unlikely(!pk_self.tid) ? !pk_thread_start() : pk_unlikely(pk_thread_forwards());
+	bool aside = pk_unlikely(!pk_self.tid) ? !pk_thread_start() : pk_unlikely(pk_thread_forwards());
+
+	return pk_unlikely(pk_cond_is_shared(c)) ? !pk_cond_is_ours(c) : aside;
 }
 
 int pk_cond_signal_slow(pthread_cond_t *cond)
