@@ -239,10 +239,14 @@ static bool mutex_is_dead(const struct actor *a, int n)
 	return !mutexes[n].alive;
 }
 
-/* glibc's trylock breaks one that cannot be recovered: it is destroyed only. */
+/* glibc's trylock breaks a robust mutex that cannot be recovered, and may leave the dead owner's name in a recursive
+ * one. */
 static bool is_usable(const struct mutex *m)
 {
-	return m->alive && m->m.__data.__owner != UNRECOVERABLE;
+	int h = holder(m), owner = m->m.__data.__owner;
+
+	return m->alive && owner != UNRECOVERABLE &&
+	       (!m->robust || h < 0 || owner == INCONSISTENT || actor_of(owner) == h);
 }
 
 static bool mutex_is_alive(const struct actor *a, int n)
