@@ -504,7 +504,8 @@ static void leaver_director(struct scene *s, int *met)
 		mprotect(byte, CELL_SIZE, PROT_READ | PROT_WRITE);
 	for (int i = 0; i < CELL_SIZE; i++)
 		if (byte[i] != fill)
-			fail("lifetime: byte %d of a destroyed condition variable was written", i);
+			fail("lifetime: byte %d of a destroyed %scondition variable was written, its mutex %s", i,
+			     s->lock->kind->shared ? "process-shared " : "", s->lock->kind->name);
 	signal_make(s);
 }
 
