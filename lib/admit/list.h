@@ -377,6 +377,12 @@ PK_INLINE void pk_list_splice(struct pk_queue *q, struct pk_waiter *first, struc
 			pk_cas_release(&w->status, &claimed, pk_in_state(claimed, PK_PARKED));
 	}
 	prev = pk_tail_join(q, last);
+	if (pk_unlikely(pk_state(pk_load_relaxed(&last->status)) == PK_ORPHAN)) {
+		/* A handler has forked, and they are the parent's: the tail may name one as ours. */
+		tail = pk_waiter_name(last);
+		pk_cas_relaxed(&q->tail, &tail, 0);
+		return;
+	}
 	if (prev) {
 		if (pk_cas_acq_rel(&prev->next, &seen, first)) /* O2 */
 			return;

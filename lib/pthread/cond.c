@@ -294,6 +294,8 @@ static void wake(struct pk_waiter *w)
 			pk_count_in(pk_self.record, PK_STAT_signalled);
 			return;
 		}
+		if (pk_unlikely(pk_state(seen) == PK_ORPHAN))
+			return; /* a handler has forked, and they are the parent's */
 		pk_waiter_free(w);
 		w = next;
 	}

@@ -157,6 +157,7 @@ void pk_thread_fork_child(void)
 		w->spins = false;
 	}
 	pk_self.record = NULL;
+	pk_self.chain = NULL;
 	pk_self.apart = 0;
 	pk_real()->pthread_setspecific(key, NULL);
 }

@@ -11,6 +11,9 @@
  */
 
 #include "hall.h"
+#include "steps.h"
+
+#include <signal.h>
 
 /* What a child does first with a cond on which threads of its parent wait; then it uses it with threads of its own. */
 enum first { CALL_GHOSTS, MAKE_ANEW, ASSIGN, JUST_USE, CALL_AND_USE, DESTROY, FIRSTS };
@@ -122,11 +125,99 @@ START_TEST(forked_in_traffic)
 }
 END_TEST
 
+#ifdef __x86_64__
+enum { GHOSTS = 3, STRIDE = 20 };
+
+static struct {
+	int steps, at; /* where the handler forks */
+	pid_t child;
+} forking;
+
+static void on_fork_step(int signal)
+{
+	int saved = errno;
+
+	(void)signal;
+	if (forking.steps++ == forking.at)
+		forking.child = child_begin();
+	errno = saved;
+}
+
+static void take_turns(int index, void *arg)
+{
+	struct hall *h = arg;
+
+	(void)index;
+	for (int i = 0; i < 20; i++) {
+		MUST(pthread_mutex_lock(&h->m));
+		spin_ns(1000);
+		MUST(pthread_mutex_unlock(&h->m));
+	}
+}
+
+/* Comes after the guests, so that the records of their waits come before its own in the child. */
+static void *fork_in_a_broadcast(void *hall)
+{
+	struct hall *h = hall;
+	struct timespec past = {1, 0};
+	pthread_cond_t own = PTHREAD_COND_INITIALIZER;
+
+	MUST(pthread_mutex_lock(&h->m));
+	CALL(pthread_cond_timedwait(&own, &h->m, &past), ETIMEDOUT);
+	atomic_fetch_add(&h->tickets, GHOSTS);
+	STEPPED(pthread_cond_broadcast(&h->c));
+	MUST(pthread_mutex_unlock(&h->m));
+	if (forking.child == 0 && forking.steps > forking.at) {
+		team_run(3, take_turns, h);
+		child_exit();
+	}
+	if (forking.steps > forking.at)
+		child_reap(forking.child, "a child of a thread in the middle of a broadcast");
+	return NULL;
+}
+
+/* A handler forks in the middle of a broadcast by who has the mutex: in the child those who are being moved into its
+ * queue are ghosts. */
+START_TEST(forked_in_a_broadcast)
+{
+	struct sigaction action = {.sa_handler = on_fork_step};
+	int stride = STRIDE * 100 / (int)suite_scale(100);
+
+	sigaction(SIGTRAP, &action, NULL);
+	forking.at = _i * STRIDE / 4;
+	do {
+		struct hall h = {.way = WAIT};
+		struct team *t;
+
+		mutex_make(&h.m, _i % 2 ? PTHREAD_MUTEX_ADAPTIVE_NP : PTHREAD_MUTEX_NORMAL);
+		t = team_start(GHOSTS, hall_guest, &h);
+		hall_gather(&h, GHOSTS);
+		MUST(pthread_mutex_unlock(&h.m));
+		forking.steps = 0;
+		forking.child = -1;
+		thread_join(thread_start(fork_in_a_broadcast, &h));
+		team_join(t);
+		stop_if_complained();
+		forking.at += stride;
+	} while (forking.steps > forking.at - stride);
+	ck_assert_int_gt(forking.at, 100);
+}
+END_TEST
+#else
+START_TEST(forked_in_a_broadcast)
+{
+	if (_i == 0)
+		say("SKIP: this machine has no trap flag; no single steps");
+}
+END_TEST
+#endif
+
 int main(void)
 {
 	Suite *s = suite_make("cond-fork");
 
 	SUITE_CASE_OF(s, forked_while_others_wait, 60, KINDS);
 	SUITE_CASE_OF(s, forked_in_traffic, 60, 2);
+	SUITE_CASE_OF(s, forked_in_a_broadcast, 60, 4);
 	return suite_run(s);
 }
