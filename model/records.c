@@ -157,7 +157,7 @@ static void look_body(unsigned t)
 			mc_reached("a new thread's count");
 		break;
 	case 1:
-		r = pk_record_of(id_of(1));
+		r = pk_record_of(id_of(1), NULL);
 		if (r && pk_load_relaxed(&r->cancelled))
 			mc_fail("a thread is cancelled by nobody");
 		break;

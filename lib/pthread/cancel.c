@@ -31,17 +31,16 @@ static void end_wait(struct pk_record *r, struct pk_waiter *w, pthread_t thread)
 int pk_cancel(pthread_t thread)
 {
 	int ret = pk_real()->pthread_cancel(thread);
-	struct pk_record *r;
+	struct pk_record *r = NULL;
 
 	if (ret)
 		return ret;
 	pk_fence(); /* the record is published, and then glibc's flag looked at (rt/thread.c) */
-	r = pk_record_of(thread);
-	if (!r)
-		return 0;
-	pk_store_release(&r->cancelled, true); /* C3 */
-	pk_fence();			       /* C3 */
-	for (int i = 0; i < PK_RECORD_NODES; i++)
-		end_wait(r, &r->node[i], thread);
+	while ((r = pk_record_of(thread, r))) {
+		pk_store_release(&r->cancelled, true); /* C3 */
+		pk_fence();			       /* C3 */
+		for (int i = 0; i < PK_RECORD_NODES; i++)
+			end_wait(r, &r->node[i], thread);
+	}
 	return 0;
 }

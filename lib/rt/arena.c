@@ -261,11 +261,11 @@ struct pk_record *pk_record_nth(uint32_t index)
 	return record_at(index);
 }
 
-struct pk_record *pk_record_of(pthread_t thread)
+struct pk_record *pk_record_of(pthread_t thread, const struct pk_record *after)
 {
 	uint32_t n = pk_load_acquire(&used); /* O3 */
 
-	for (uint32_t i = first; i < n; i++) {
+	for (uint32_t i = after ? after->index + 1 : first; i < n; i++) {
 		struct pk_record *r = record_at(i);
 
 		if (pk_load_acquire(&r->thread) == thread)

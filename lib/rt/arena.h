@@ -264,9 +264,10 @@ PK_INLINE void pk_count(struct pk_waiter *w, int which)
 	pk_count_in(w->record, which);
 }
 
-/* The record of that thread, or null. It may be another thread's by the time that it
- * is used, if that one exits. */
-struct pk_record *pk_record_of(pthread_t thread);
+/* The record of that thread, or null; of several the next one after `after` (null: the first). It may be another thread's
+ * by the time that it is used, if that one exits. Several: a thread that took its record in its last destructor could not
+ * give it back, and later ones may have its number. */
+struct pk_record *pk_record_of(pthread_t thread, const struct pk_record *after);
 
 /* The sum of one counter over all records. */
 uint64_t pk_stat_sum(int which);

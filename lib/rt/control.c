@@ -54,6 +54,8 @@ static void *visible_memory(const char *name, size_t size, int more_seals)
 	if (failed(fd))
 		return NULL;
 	high = fcntl_on(fd, F_DUPFD_CLOEXEC, HIGH);
+	if (failed(high) && fd <= STDERR_FILENO) /* so many are not allowed; these are the program's, closed or not */
+		high = fcntl_on(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
 	if (!failed(high)) {
 		pk_arch_syscall(SYS_close, fd, 0, 0, 0, 0, 0);
 		fd = high;

@@ -13,6 +13,7 @@
 #include "hall.h"
 #include "steps.h"
 
+#include <limits.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -789,6 +790,60 @@ START_TEST(refused_and_cancelled)
 }
 END_TEST
 
+/* In the last round of destructors its thread waits for a mutex for the first time. */
+static struct hall *last_hall;
+static pthread_key_t last_key;
+
+static void on_last(void *rounds)
+{
+	if ((intptr_t)rounds < PTHREAD_DESTRUCTOR_ITERATIONS) {
+		pthread_setspecific(last_key, (char *)rounds + 1);
+		return;
+	}
+	atomic_store(&last_hall->tid, gettid());
+	MUST(pthread_mutex_lock(&last_hall->m));
+	MUST(pthread_mutex_unlock(&last_hall->m));
+}
+
+static void *end_late(void *arg)
+{
+	MUST(pthread_setspecific(last_key, (void *)1));
+	return arg;
+}
+
+START_TEST(cancelled_in_the_place_of_one_that_ended_late)
+{
+	struct hall h = {.way = WAIT};
+	pthread_t late, t;
+	int same = 0;
+
+	last_hall = &h;
+	mutex_make(&h.m, kinds[_i].type);
+	MUST(pthread_key_create(&last_key, on_last));
+	for (int tries = 0; tries < 50 && !same; tries++) {
+		atomic_store(&h.tid, 0);
+		MUST(pthread_mutex_lock(&h.m));
+		late = thread_start(end_late, NULL);
+		SOON(atomic_load(&h.tid) && is_asleep(atomic_load(&h.tid)));
+		MUST(pthread_mutex_unlock(&h.m));
+		thread_join(late);
+		t = thread_start(mortal_guest, &h);
+		same = pthread_equal(t, late); /* the same stack */
+		hall_gather(&h, 1);
+		MUST(pthread_mutex_unlock(&h.m));
+		SOON(is_asleep(atomic_load(&h.tid)));
+		MUST(pthread_cancel(t));
+		CANCELLED(t);
+	}
+	if (!same)
+		say("SKIP: no thread has had the number of one before it");
+	MUST(pthread_key_delete(last_key));
+	hall_use(&h);
+	CALL(pthread_cond_destroy(&h.c), 0);
+	assert_no_complaint();
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_make("cond-cancel");
@@ -808,5 +863,6 @@ int main(void)
 	SUITE_CASE_OF(s, handlers_wait_and_nest, 60, CANCEL_CASES);
 	SUITE_CASE_OF(s, handlers_exit, 60, CANCEL_CASES);
 	SUITE_CASE_OF(s, refused_and_cancelled, 60, CANCEL_CASES);
+	SUITE_CASE_OF(s, cancelled_in_the_place_of_one_that_ended_late, 60, KINDS);
 	return suite_run(s);
 }
