@@ -6,7 +6,7 @@ import argparse
 import os
 import sys
 
-from . import preload, settings
+from . import become, preload, settings
 
 DESCRIPTION = """\
 Runs a command with the library preloaded, behind what LD_PRELOAD names already. The process becomes the command: its
@@ -46,7 +46,7 @@ def run(args):
         environment["PARKADE_STATS"] = "on"
     environment["LD_PRELOAD"] = preload.added(environment.get("LD_PRELOAD"), name)
     try:
-        os.execvpe(command[0], command, environment)
+        become.become(command, environment)
     except OSError as error:
         print(f"parkade run: error: {command[0]}: {error.strerror}", file=sys.stderr)
         return NOT_FOUND if isinstance(error, FileNotFoundError) else CANNOT

@@ -9,7 +9,7 @@ sets `error', too.
 
 import argparse
 
-from . import bench, ctl, doctor, launch, paths, policies, stat, system, topology, tune, units
+from . import become, bench, ctl, doctor, launch, paths, policies, stat, system, topology, tune, units
 
 SUBCOMMANDS = (launch, stat, ctl, policies, doctor, bench, topology, tune, units, system)
 
@@ -25,6 +25,7 @@ def parser():
 
 
 def main(arguments=None):
+    become.restore_locale()
     top = parser()
     args, unknown = top.parse_known_args(arguments)
     if unknown:

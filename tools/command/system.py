@@ -10,7 +10,7 @@ import argparse
 import os
 import sys
 
-from . import paths
+from . import become, paths
 
 DESCRIPTION = """\
 Names the library in /etc/ld.so.preload, so that every program that starts from then on has it, takes
@@ -32,7 +32,7 @@ def add(commands):
 def run(args):
     script = os.path.join(paths.PRIVATE, "system-preload")
     try:
-        os.execv(script, [script, args.action])
+        become.become([script, args.action], os.environ)
     except OSError as error:
         print(f"parkade: error: {script}: {error.strerror}: is the library's package installed?", file=sys.stderr)
         return 1
