@@ -225,12 +225,10 @@ def run(args):
         args.parser.error("--resume or --report, not both")
     if args.match and not args.command:
         args.parser.error("--match goes with a command")
-    with contextlib.suppress(BrokenPipeError):
-        try:
-            if args.report:
-                return finish(args, Results.load(os.path.join(args.report, DATA)), args.report)
-            return measure(args)
-        except (Failed, Unreadable, OSError) as error:
-            print(f"parkade: error: {error}", file=sys.stderr)
-            return 1
-    return 1
+    try:
+        if args.report:
+            return finish(args, Results.load(os.path.join(args.report, DATA)), args.report)
+        return measure(args)
+    except (Failed, Unreadable) as error:
+        print(f"parkade: error: {error}", file=sys.stderr)
+        return 1

@@ -5,6 +5,8 @@
 import argparse
 import importlib.util
 
+from . import files
+
 KINDS = (".png", ".svg")
 
 
@@ -32,5 +34,6 @@ def save(figure, path):
     """The same image gives the same file."""
     from matplotlib import pyplot
 
-    figure.savefig(path, dpi=150, metadata={"Date": None} if path.endswith(".svg") else None)
+    with files.named(path):
+        figure.savefig(path, dpi=150, metadata={"Date": None} if path.endswith(".svg") else None)
     pyplot.close(figure)

@@ -8,10 +8,15 @@ sets `error', too.
 """
 
 import argparse
+import contextlib
+import os
+import signal
+import sys
 
-from . import become, bench, ctl, doctor, launch, paths, policies, stat, system, topology, tune, units
+from . import become, bench, ctl, doctor, files, launch, paths, policies, stat, system, topology, tune, units
 
 SUBCOMMANDS = (launch, stat, ctl, policies, doctor, bench, topology, tune, units, system)
+INTERRUPTED, PIPE = 128 + signal.SIGINT, 128 + signal.SIGPIPE      # as a shell says that a signal ended a program
 
 
 def parser():
@@ -24,10 +29,44 @@ def parser():
     return top
 
 
-def main(arguments=None):
-    become.restore_locale()
+def call(arguments):
     top = parser()
     args, unknown = top.parse_known_args(arguments)
     if unknown:
         getattr(args, "error", top.error)(f"unrecognized arguments: {' '.join(unknown)}")
     return args.run(args)
+
+
+def flush():
+    if sys.stdout:
+        sys.stdout.flush()
+
+
+def give_up(status, text=None):
+    """What still cannot be written goes nowhere, or Python would try it again at the exit, and complain."""
+    try:
+        flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if text:
+        with contextlib.suppress(OSError):
+            print(f"parkade: error: {text}", file=sys.stderr)
+    return status
+
+
+def main(arguments=None):
+    become.restore_locale()
+    try:
+        try:
+            status = call(arguments)
+        except SystemExit:      # of argparse, which may have printed its help
+            flush()
+            raise
+        flush()
+        return status
+    except KeyboardInterrupt:
+        return give_up(INTERRUPTED)
+    except OSError as error:
+        if isinstance(error, BrokenPipeError) and not error.filename:
+            return give_up(PIPE)
+        return give_up(1, files.message(error))

@@ -42,6 +42,16 @@ class Program:
                            if name in names]
 
 
+def has_ended(pid):
+    """A process that nobody has waited for yet has, too; but not one of which only the first thread has ended."""
+    try:
+        with open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as status:
+            text = status.read()
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+    return re.search(r"^State:\s*[ZX]", text, re.MULTILINE) is not None and re.search(r"^Threads:\s*[01]$", text, re.MULTILINE) is not None
+
+
 class Process:
     def __init__(self, pid):
         self.pid = pid

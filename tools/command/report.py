@@ -6,6 +6,7 @@ import base64
 import html
 import os
 
+from . import files
 from .contest import QUIET
 from .results import MEAN, SHORT, geometric_mean
 
@@ -164,6 +165,7 @@ def as_html(parts, place=None, pictures=()):
 def write(results, place, pictures):
     parts = document(results)
     for name, content in (("report.md", as_markdown(parts, pictures)), ("report.html", as_html(parts, place, pictures))):
-        with open(os.path.join(place, name), "w", encoding="utf-8") as file:
+        path = os.path.join(place, name)
+        with files.named(path), open(path, "w", encoding="utf-8") as file:
             file.write(content)
     return parts

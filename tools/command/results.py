@@ -10,6 +10,7 @@ import platform
 import statistics
 import time
 
+from . import files
 from .contest import QUIET
 
 FORMAT = 1
@@ -68,7 +69,7 @@ class Results:
 
     def save(self, path):
         """All or nothing, whenever we are interrupted."""
-        with open(path + ".new", "w", encoding="utf-8") as file:
+        with files.named(path), open(path + ".new", "w", encoding="utf-8") as file:
             json.dump(self.data, file, indent=1)
             file.write("\n")
         os.replace(path + ".new", path)

@@ -8,7 +8,7 @@ import shutil
 import sys
 import time
 
-from . import arguments, control, doctor, images, locks, paths, process, waits
+from . import arguments, control, doctor, files, images, locks, paths, process, waits
 
 DESCRIPTION = """\
 Shows what PARKADE_STATS=file:FILE has written at the exit of processes: the locks for which threads had to wait, those with
@@ -107,7 +107,8 @@ def watch(page, name, args, history):
     before, last = look(page, name, {}, 0, args, history), time.monotonic()
     while args.interval and len(history.looks) != args.count:
         time.sleep(max(0, last + args.interval - time.monotonic()))
-        process.Process(args.pid)
+        if process.has_ended(args.pid):
+            raise process.Unreadable
         now = time.monotonic()
         if not args.json and not sys.stdout.isatty():
             print()
@@ -119,9 +120,13 @@ def from_process(args):
     try:
         with control.Page(args.pid) as page:
             watch(page, name, args, history)
-    except (KeyboardInterrupt, ProcessLookupError, process.Unreadable):
-        if not args.image or len(history.looks) < 2:
+    except KeyboardInterrupt:
+        if not args.interval:
             raise
+    except (ProcessLookupError, control.Unreachable, process.Unreadable):
+        if not history.looks or not process.has_ended(args.pid):
+            raise
+        print(f"parkade stat: process {args.pid} has ended", file=sys.stderr)
     if args.image and not waits.draw(history, f"{name}: waits for its locks", args.image):
         print(f"parkade stat: error: {args.image}: nothing to draw: no lock was waited for in that time, or the process keeps "
               "no statistics (PARKADE_STATS)", file=sys.stderr)
@@ -142,6 +147,8 @@ def run(args):
     if misuse(args):
         print(f"parkade stat: error: {misuse(args)}", file=sys.stderr)
         return 2
+    if args.image:
+        files.check(args.image)     # or all that was seen would be lost in the end
     if args.image and not images.can_draw():
         print("parkade stat: error: --image needs matplotlib (python3-matplotlib)", file=sys.stderr)
         return 1
@@ -152,6 +159,3 @@ def run(args):
     except (control.Unreachable, process.Unreadable) as error:
         print(f"parkade stat: error: {error}", file=sys.stderr)
         return 1
-    except (KeyboardInterrupt, BrokenPipeError):
-        sys.stderr.close()      # so that nothing is said of a pipe that nobody reads
-        return 0

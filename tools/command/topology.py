@@ -9,7 +9,7 @@ import os
 import shutil
 import sys
 
-from . import arguments, heatmap, hierarchy, images, pairs
+from . import arguments, files, heatmap, hierarchy, images, pairs
 from .machine import KINDS, Machine, spell
 from .progress import progress
 
@@ -279,9 +279,7 @@ def show(lines):
 def finish(args, measured):
     findings = Findings(measured, args.gap)
     if args.save:
-        with open(args.save, "w", encoding="utf-8") as file:
-            json.dump(measured.as_json(), file)
-            file.write("\n")
+        files.replace(args.save, json.dumps(measured.as_json()) + "\n")
     if args.output:
         heatmap.draw(measured.cpus, measured.rates, args.output)
     return findings
@@ -294,20 +292,17 @@ def run(args):
         print("parkade: error: --output needs matplotlib (Debian, Fedora: python3-matplotlib)", file=sys.stderr)
         return 1
     try:
-        for path in args.save, args.output:
-            if path:
-                open(path, "a", encoding="utf-8").close()       # that it cannot be written is said before measuring
+        for path in filter(None, (args.save, args.output)):
+            files.check(path)
         machine = None if args.load else Machine()
         measured = load(args.load) if args.load else measure(machine, args.seconds) if args.measure else None
         findings = finish(args, measured) if measured else None
     except Unreadable as error:
         print(f"parkade: error: {args.load}: {error}", file=sys.stderr)
         return 1
-    except (pairs.Failed, OSError) as error:
+    except pairs.Failed as error:
         print(f"parkade: error: {error}", file=sys.stderr)
         return 1
-    except KeyboardInterrupt:
-        return 130
     if args.json:
         report = findings.as_json() if findings else {}
         if machine:

@@ -12,10 +12,9 @@ import re
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 
-from . import arguments, contestants, images, lineplot, paths, preload, ranking
+from . import arguments, contestants, files, images, lineplot, paths, preload, ranking
 from .machine import KINDS, Machine
 from .progress import progress
 
@@ -155,7 +154,7 @@ class Results:
     """(contestant, threads, rate) of all runs, kept in a file as they come: a line of what was asked, then one each."""
 
     def __init__(self, path, question):
-        self.rows, self.failed, self.file = [], {}, None
+        self.rows, self.failed, self.file, self.path = [], {}, None, path
         if not path:
             return
         if os.path.exists(path) and os.path.getsize(path):
@@ -183,8 +182,9 @@ class Results:
 
     def keep(self, row):
         if self.file:
-            self.file.write(json.dumps(row) + "\n")
-            self.file.flush()
+            with files.named(self.path):
+                self.file.write(json.dumps(row) + "\n")
+                self.file.flush()
 
     def note(self, contestant, threads, rate, why=None):
         if rate is None:
@@ -282,17 +282,8 @@ def write_choice(path, choice, environment, what):
     lines = [f"# parkade tune, {datetime.date.today()}: {what}", f"policy={choice}"]
     if environment.get("PARKADE_LEVELS"):
         lines.append(f"levels={environment['PARKADE_LEVELS']}")
-    place = os.path.dirname(os.path.abspath(path))
-    os.makedirs(place, exist_ok=True)
-    with tempfile.NamedTemporaryFile("w", dir=place, prefix=".parkade.conf.", encoding="utf-8", delete=False) as file:
-        try:
-            file.write("\n".join(lines + kept) + "\n")
-            file.flush()
-            os.fchmod(file.fileno(), 0o644)
-            os.replace(file.name, path)
-        except BaseException:
-            os.unlink(file.name)
-            raise
+    os.makedirs(os.path.dirname(os.path.realpath(path)), exist_ok=True)
+    files.replace(path, "\n".join(lines + kept) + "\n", ".parkade.conf.")
 
 
 def check_usage(args):
@@ -327,7 +318,7 @@ def run(args):
         print("parkade: interrupted" + (f": the same command goes on from {args.save}" if args.save else ""),
               file=sys.stderr)
         return 130
-    except (Failed, contestants.Unknown, preload.Unusable, OSError) as error:
+    except (Failed, contestants.Unknown, preload.Unusable) as error:
         print(f"parkade: error: {error}", file=sys.stderr)
         return 1
 
@@ -342,10 +333,9 @@ def tune(args):
                 "topology": os.environ.get("PARKADE_TOPOLOGY", "")}
     results = Results(args.save, question)
     target = None if args.dry_run else args.write or place_of_choice()
-    for path in filter(None, [args.output, target]):    # that it cannot be written is said before measuring
-        if not os.access(path if os.path.exists(path) else os.path.dirname(os.path.abspath(path)), os.W_OK):
-            if path != target or os.path.exists(os.path.dirname(os.path.abspath(path))):
-                raise Failed(f"{path}: cannot be written")
+    for path in filter(None, [args.output, target]):
+        if path != target or os.path.exists(os.path.dirname(os.path.realpath(path))):   # which is made
+            files.check(path)
     with progress(f"{len(field)} policies, {len(threads)} contention levels") as advance:
         race(Benchmark(args), field, threads, results, args.seconds, advance)
     ratios = results.ratios()
@@ -354,6 +344,10 @@ def tune(args):
     if args.output:
         lineplot.draw(ratios, threads, {kind: ranking.rank(ratios, kind)[0] for kind in (ranking.LOW, ranking.HIGH)},
                       ALWAYS, args.output)
+    if target:          # before all that is printed: whoever reads that may not read to its end
+        what = args.command[0] if args.command else "its own benchmark"
+        write_choice(target, choice, field[choice],
+                     f"of {len(field)}, for {args.contention} contention, by {os.path.basename(what)}")
     if args.json:
         print(json.dumps({**question, "choice": choice, "environment": field[choice], "noise": round(noise, 4), "failed": results.failed,
                           "ratios": {name: {str(n): round(ratio, 4) for n, ratio in at.items()}
@@ -363,10 +357,6 @@ def tune(args):
                                     for kind in (ranking.LOW, ranking.HIGH)}}))
     else:
         print("\n".join(describe(ratios, results, threads, choice, args.contention, noise)))
-    if target:
-        what = args.command[0] if args.command else "its own benchmark"
-        write_choice(target, choice, field[choice],
-                     f"of {len(field)}, for {args.contention} contention, by {os.path.basename(what)}")
-        if not args.json:
-            print(f"Written to {target}: PARKADE_POLICY=auto reads it.")
+    if target and not args.json:
+        print(f"Written to {target}: PARKADE_POLICY=auto reads it.")
     return 0

@@ -8,9 +8,8 @@ import re
 import shlex
 import subprocess
 import sys
-import tempfile
 
-from . import preload, settings
+from . import files, preload, settings
 
 ENABLE = """\
 Writes a drop-in file that preloads the library in one systemd service, shows it, and has systemd read it. The service
@@ -112,15 +111,7 @@ def enable(args):
     if args.dry_run:
         return
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    new = tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=os.path.dirname(path), delete=False)
-    try:
-        with new:
-            new.write(text)
-            os.fchmod(new.fileno(), 0o644)
-        os.replace(new.name, path)
-    except OSError:
-        os.unlink(new.name)
-        raise
+    files.replace(path, text)
     reload(args)
     print(f"the service has the library when it is started next: systemctl restart {args.unit}")
 
@@ -149,7 +140,9 @@ def checked(function, args):
         print(f"parkade: error: {error}", file=sys.stderr)
         return 1
     except OSError as error:
+        if not error.filename:
+            raise               # of standard output
         hint = ": run this as root" if isinstance(error, PermissionError) else ""
-        print(f"parkade: error: {error.filename}: {error.strerror}{hint}", file=sys.stderr)
+        print(f"parkade: error: {files.message(error)}{hint}", file=sys.stderr)
         return 1
     return 0
