@@ -6,6 +6,19 @@ import argparse
 import re
 
 
+def intermix(parser):
+    """Options of the parser may stand between its other arguments, too."""
+    plain = parser.parse_known_args
+
+    def parse(args=None, namespace=None):
+        parser.parse_known_args = plain     # which that calls in its turn
+        try:
+            return parser.parse_known_intermixed_args(args, namespace)
+        finally:
+            parser.parse_known_args = parse
+    parser.parse_known_args = parse
+
+
 def positive(kind, most, least=0):
     """A number above 0, of that kind (int, float)."""
     def parse(text):

@@ -27,9 +27,10 @@ def add(commands):
     parser = commands.add_parser("ctl", help="change the policy of a running process", description=DESCRIPTION,
                                  epilog=EPILOG)
     parser.add_argument("pid", type=doctor.process, metavar="PID")
-    parser.add_argument("changes", type=change, nargs="*", metavar="NAME=VALUE")
+    parser.add_argument("changes", type=change, nargs="*", default=[], metavar="NAME=VALUE")
     parser.add_argument("--wait", type=arguments.positive(float, 1e6), default=2, metavar="S", help="for the process to do it (2 seconds)")
     parser.set_defaults(run=run)
+    arguments.intermix(parser)
 
 
 def spelled(values):

@@ -27,7 +27,7 @@ def add(commands):
     settings.arguments(parser)
     parser.add_argument("--stats", action="store_true", help="at its exit, say which locks threads waited for")
     parser.add_argument("command", nargs=argparse.REMAINDER, metavar="[--] COMMAND [ARGUMENT ...]")
-    parser.set_defaults(run=run, error=error)
+    parser.set_defaults(run=run)
 
 
 def run(args):

@@ -4,7 +4,7 @@
 
 A sub-command is a module with add(commands), which adds its parser; the function that the parser
 sets as `run' gets the arguments and returns the exit status. One that has an exit status of its own for wrong usage
-sets `error', too.
+has its parser's error() say so.
 """
 
 import argparse
@@ -26,14 +26,15 @@ def parser():
     commands = top.add_subparsers(metavar="COMMAND", required=True, title="commands")
     for module in SUBCOMMANDS:
         module.add(commands)
+    for command in commands.choices.values():
+        command.set_defaults(error=command.error)       # with its own usage, and run's status
     return top
 
 
 def call(arguments):
-    top = parser()
-    args, unknown = top.parse_known_args(arguments)
+    args, unknown = parser().parse_known_args(arguments)
     if unknown:
-        getattr(args, "error", top.error)(f"unrecognized arguments: {' '.join(unknown)}")
+        args.error(f"unrecognized arguments: {' '.join(unknown)}")
     return args.run(args)
 
 
