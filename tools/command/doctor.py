@@ -7,7 +7,7 @@ import os
 import re
 import sys
 
-from . import control, paths, preload, settings, tables
+from . import control, locks, paths, preload, settings, tables
 from .machine import Machine, spell
 from .process import Process, Unreadable
 
@@ -35,7 +35,8 @@ def add(commands):
 
 
 def say(what, text):
-    print(f"{what:<11}{text}")
+    """What is said may be another's: it has no say over the terminal, or over lines."""
+    print(f"{what:<11}{locks.printable(text)}")
 
 
 def bad_settings(environment):
@@ -56,7 +57,7 @@ def say_settings(environment):
 
 
 def say_machine(machine, environment):
-    assumed = environment.get("PARKADE_TOPOLOGY")
+    assumed = settings.taken(environment, "TOPOLOGY")
     levels = ", ".join(f"{len(machine.cohorts(kind, machine.online))} of {kind}" for kind in machine.levels)
     say("machine", f"sockets: {len(machine.sockets)}; levels: {levels or 'none'}" +
         (f"; PARKADE_TOPOLOGY assumes {assumed}" if assumed else ""))
@@ -66,10 +67,8 @@ def say_machine(machine, environment):
 
 def policy(environment, library):
     """What it was started with: a variable of its own, PARKADE_CONF, the library's name, the default."""
-    conf = [value for name, _, value in settings.entries(environment.get("PARKADE_CONF", "")) if name == "policy"]
     named = re.search(r"/libparkade-([a-z-]+)\.so", library)
-    # Each is set in its turn, so the last good one counts.
-    for found in (environment.get("PARKADE_POLICY"), *reversed(conf), named and named[1]):
+    for found in (*settings.values(environment, "POLICY"), named and named[1]):
         if found and settings.is_choice(tables.OPTIONS["POLICY"]["choices"], found):
             return found
     return tables.OPTIONS["POLICY"]["default"]
@@ -152,7 +151,7 @@ def examine(pid):
         say("policy", text)
         say_settings(environment)
         say("C library", f"has what is never ours: {DELEGATED}")
-        say_machine(Machine(usable=os.sched_getaffinity(pid), process=pid), environment)
+        say_machine(Machine(usable=os.sched_getaffinity(pid), process=pid), {} if target.secure() else environment)
     for hazard in hazards(target, environment):
         say("hazard", hazard)
     return 0 if library is not None and is_ours else 1

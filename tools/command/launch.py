@@ -25,7 +25,7 @@ def add(commands):
         parser.exit(FAILED, f"{parser.prog}: error: {message}\n")
     parser.error = error
     settings.arguments(parser)
-    parser.add_argument("--stats", action="store_true", help="at its exit, say which locks threads waited for")
+    parser.add_argument("--stats", action="store_true", help="at its exit, say which locks threads waited for (unless stats=file: has them written)")
     parser.add_argument("command", nargs=argparse.REMAINDER, metavar="[--] COMMAND [ARGUMENT ...]")
     parser.set_defaults(run=run)
 
@@ -42,7 +42,8 @@ def run(args):
         return FAILED
     environment = {**os.environ, **settings.environment(args)}
     environment.setdefault("PARKADE_CONTROL", "1")
-    if args.stats:
+    # A file that was named says more.
+    if args.stats and (settings.taken(environment, "STATS") or "").partition(":")[0] != "file":
         environment["PARKADE_STATS"] = "on"
     environment["LD_PRELOAD"] = preload.added(environment.get("LD_PRELOAD"), name)
     try:

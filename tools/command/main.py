@@ -57,6 +57,8 @@ def give_up(status, text=None):
 
 def main(arguments=None):
     become.restore_locale()
+    if hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(errors="backslashreplace")   # what the locale does not have is no reason to fail
     try:
         try:
             status = call(arguments)

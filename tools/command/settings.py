@@ -71,6 +71,19 @@ def fault(name, value):
     return None
 
 
+def values(variables, name):
+    """What the variables say of the option, the one that counts first: its own, then those of PARKADE_CONF, each set in
+    its turn. The library takes the first that is good."""
+    conf = [value for entry, _, value in entries(variables.get("PARKADE_CONF", "")) if entry == name.lower()]
+    own = variables.get(f"PARKADE_{name}")
+    return ([] if own is None else [own]) + conf[::-1]
+
+
+def taken(variables, name):
+    """The value of the option that the library takes from the variables, or None."""
+    return next((value for value in values(variables, name) if fault(name, value) is None), None)
+
+
 def option(text):
     """NAME=VALUE, in either case and with or without PARKADE_, as (NAME, VALUE)."""
     name, equals, value = text.partition("=")

@@ -9,7 +9,7 @@ import os
 import shutil
 import sys
 
-from . import arguments, files, heatmap, hierarchy, images, pairs
+from . import arguments, files, heatmap, hierarchy, images, locks, pairs, settings
 from .machine import KINDS, Machine, spell
 from .progress import progress
 
@@ -29,9 +29,12 @@ class Unreadable(Exception):
 
 
 def ratio(text):
-    number = float(text)
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0
     if not 1 < number < 100:
-        raise ValueError
+        raise argparse.ArgumentTypeError(f"{text}: a number above 1 and below 100 is wanted")
     return number
 
 
@@ -222,6 +225,15 @@ def row(name, partition, found, *more):
     return (name, str(len(partition)), each(partition), rate, speedup, *more)
 
 
+def describe_setting(variables):
+    """Whether the library takes another machine than this."""
+    given, taken = settings.values(variables, "TOPOLOGY"), settings.taken(variables, "TOPOLOGY")
+    if any(given) and given[0] != taken:
+        yield f"PARKADE_TOPOLOGY={locks.printable(given[0])} is set, but no machine is described so: the library ignores it."
+    if taken:
+        yield f"PARKADE_TOPOLOGY={taken} is set: the library takes that instead."
+
+
 def describe_machine(machine):
     online = f"{count(len(machine.online), 'CPU')}: {spell(machine.online)}" if machine.online else "sysfs does not say"
     lines = [("online", online),
@@ -230,8 +242,7 @@ def describe_machine(machine):
         lines.append(("quota", f"{count(machine.quota, 'CPU')}, by the cgroup"))
     lines.append(("sockets", f"{len(machine.sockets)}; CPUs to use on each: {', '.join(map(str, machine.sockets))}"))
     lines = [f"{what:<9}{text}" for what, text in lines]
-    if os.environ.get("PARKADE_TOPOLOGY"):
-        lines.append(f"PARKADE_TOPOLOGY={os.environ['PARKADE_TOPOLOGY']} is set: the library takes that instead.")
+    lines += describe_setting(os.environ)
     if not machine.levels:
         return lines + ["", "No levels: every CPU is as near to each other, as far as sysfs says."]
     rows = [("level", "cohorts", "CPUs each", "CPUs")]

@@ -46,10 +46,10 @@ class Failed(Exception):
 
 
 def numbers(text):
-    found = sorted({int(part) for part in text.split(",")})
-    if not found or not all(0 < number <= 10000 for number in found):
-        raise ValueError
-    return found
+    parts = text.split(",")
+    if not all(re.fullmatch("[0-9]{1,5}", part) and 0 < int(part) <= 10000 for part in parts):
+        raise argparse.ArgumentTypeError(f"{text}: numbers from 1 to 10000 are wanted, with commas between")
+    return sorted(set(map(int, parts)))
 
 
 def kinds(text):
