@@ -32,6 +32,19 @@ def unit(text):
     return name
 
 
+def root(text):
+    """The directory of another system; None if it is this one, by whatever name."""
+    if not os.path.isdir(text):
+        raise argparse.ArgumentTypeError(f"'{text}': there is no such directory")
+    return None if os.path.samefile(text, "/") else text
+
+
+def advise(args, text):
+    """Of another system nothing runs."""
+    if args.root is None:
+        print(f"{text}: systemctl restart {args.unit}")
+
+
 def add(commands):
     for name, function, text, what in (("enable", enable, ENABLE, "preload the library in a service"),
                                        ("disable", disable, DISABLE, "take it out of a service again")):
@@ -40,12 +53,12 @@ def add(commands):
         if function is enable:
             settings.arguments(parser)
         parser.add_argument("--dry-run", action="store_true", help="show what would be done, and do nothing")
-        parser.add_argument("--root", default="/", metavar="DIR", help="of another system, which does not run")
+        parser.add_argument("--root", type=root, metavar="DIR", help="of another system, which does not run")
         parser.set_defaults(run=lambda args, function=function: checked(function, args))
 
 
 def place(args):
-    return os.path.join(args.root, "etc/systemd/system", f"{args.unit}.d", FILE)
+    return os.path.join(args.root or "/", "etc/systemd/system", f"{args.unit}.d", FILE)
 
 
 def systemctl(*arguments):
@@ -64,7 +77,7 @@ def systemctl(*arguments):
 
 def preloaded(args):
     """The unit's own LD_PRELOAD, which the drop-in file would hide."""
-    if args.root != "/":
+    if args.root is not None:
         return ""
     if systemctl("show", "--property=LoadState", "--value", args.unit) in ("not-found\n", "masked\n"):
         raise Failed(f"systemd knows no service {args.unit}: systemctl list-units --type=service lists them")
@@ -80,7 +93,7 @@ def quoted(name, value):
 
 
 def contents(args):
-    library = preload.library() if args.root == "/" else "libparkade.so.1"
+    library = preload.library() if args.root is None else "libparkade.so.1"
     variables = {"LD_PRELOAD": preload.added(preloaded(args), library), **settings.environment(args)}
     return "".join(f"{line}\n" for line in [MARK, "[Service]"] +
                    [f"Environment={quoted(name, value)}" for name, value in variables.items()])
@@ -99,7 +112,7 @@ def ours(path):
 
 
 def reload(args):
-    if args.root == "/":
+    if args.root is None:
         systemctl("daemon-reload")
 
 
@@ -113,7 +126,7 @@ def enable(args):
     os.makedirs(os.path.dirname(path), exist_ok=True)
     files.replace(path, text)
     reload(args)
-    print(f"the service has the library when it is started next: systemctl restart {args.unit}")
+    advise(args, "the service has the library when it is started next")
 
 
 def disable(args):
@@ -130,7 +143,7 @@ def disable(args):
     except OSError:
         pass                    # there are others' files in it
     reload(args)
-    print(f"the service keeps the library until it is started next: systemctl restart {args.unit}")
+    advise(args, "the service keeps the library until it is started next")
 
 
 def checked(function, args):
