@@ -18,7 +18,7 @@ import tempfile
 import time
 
 from . import arguments, cells, charts, images, paths, preload, report
-from .contest import QUIET, Contestant, Failed, Noise
+from .contest import QUIET, SILENT, Contestant, Failed, Noise
 from .progress import progress
 from .results import Results, Unreadable
 
@@ -159,6 +159,14 @@ class Bench:
         return not self.results.data["failed"]
 
 
+def silent(results, contestants):
+    """Contestants under the library of which no run says that it was there."""
+    for n, contestant in enumerate(contestants):
+        runs = [part["runs"][n] for entry in results.cells.values() for part in entry["rounds"]]
+        if contestant.is_ours and runs and all(run["entered"] is None for run in runs):
+            yield contestant.name
+
+
 def finish(args, results, place):
     """Writes and prints the report: the exit status."""
     pictures = charts.draw(results, place) if images.can_draw() else []
@@ -167,7 +175,7 @@ def finish(args, results, place):
         print(json.dumps(results.data))
     else:
         print(report.as_text(parts))
-        if not pictures:
+        if not images.can_draw():
             print("There are no pictures: they need matplotlib (Debian, Fedora: python3-matplotlib).")
         print(f"Written: {os.path.join(place, 'report.html')}, report.md, {DATA}")
     cpus = results.data["machine"]["cpus"]
@@ -211,6 +219,9 @@ def measure(args):
         results.save(os.path.join(place, DATA))
         print(f"parkade: interrupted; parkade bench --resume {place} goes on", file=sys.stderr)
         return 130
+    for name in silent(results, contestants):
+        print(f"parkade: remark: {name}: the library did not report at the end of the command: {SILENT}; "
+              "PARKADE_STATS=file: is written by the first of these", file=sys.stderr)
     return finish(args, results, place)
 
 

@@ -22,6 +22,8 @@ LIMIT = 120                     # seconds that no single program needs
 REPORT = re.compile(r"parkade: \d+ .+?: policy (\S+): (.*)$", re.MULTILINE)    # a program may have left a line open
 TROUBLE = re.compile(r"^(?:parkade: warning: .*|.*cannot be preloaded.*)$", re.MULTILINE)
 
+SILENT = "the program closes its standard error before it ends, as coreutils' do, or leaves by _exit, or has not the library"
+
 
 class Failed(Exception):
     pass
@@ -71,16 +73,19 @@ class Contestant:
         words += [f"LD_PRELOAD={self.library}"] if self.library else []
         return " ".join([*map(shlex.quote, words), *map(shlex.quote, argv)])
 
-    def entered(self, err):
-        """How often the library's queue was entered, by its own lines; None for others."""
+    def entered(self, err, may_be_silent=False):
+        """How often the library's queue was entered, by its own lines; None for others, and where there are none of a
+        program that MAY_BE_SILENT."""
         trouble = TROUBLE.search(err)
         if trouble:
             raise Failed(f"{self.name}: {trouble[0]}")
         if not self.is_ours:
             return None
         reports = REPORT.findall(err)
+        if not reports and may_be_silent:
+            return None
         if not reports:
-            raise Failed(f"{self.name}: the library did not report at the end: it was not bound")
+            raise Failed(f"{self.name}: the library did not report at the end: {SILENT}")
         return sum(int(dict(pair.split("=", 1) for pair in counters.split())["entered"]) for _, counters in reports)
 
 
@@ -112,10 +117,11 @@ class Noise:
 
 class Kit:
     """What a program's run is given: a directory, and ways to start processes for one contestant. `cpu' adds up the
-    processor time of those that had the contestant's library, `entered' what the library said."""
+    processor time of those that had the contestant's library, `entered' what the library said, which must be there unless
+    the programs MAY_BE_SILENT."""
 
-    def __init__(self, contestant, place, limit=LIMIT):
-        self.contestant, self.place, self.limit = contestant, place, limit
+    def __init__(self, contestant, place, limit=LIMIT, may_be_silent=False):
+        self.contestant, self.place, self.limit, self.may_be_silent = contestant, place, limit, may_be_silent
         self.cpu, self.entered = 0.0, None
 
     @contextlib.contextmanager
@@ -157,7 +163,7 @@ class Kit:
             raise Failed(f"{self.contestant.name}: {what} ended with {end}: {last}")
         if preloaded:
             self.cpu += children_seconds() - before
-            entered = self.contestant.entered(err)
+            entered = self.contestant.entered(err, self.may_be_silent)
             self.entered = entered if entered is None else entered + (self.entered or 0)
         return out, err
 
