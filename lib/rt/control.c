@@ -26,7 +26,10 @@
 #define F_SEAL_FUTURE_WRITE 0x0010
 #endif
 
-enum { HIGH = 960 }; /* below the 1024 that a process usually may have */
+enum {
+	HIGH = 960,   /* below the 1024 that a process usually may have */
+	STANDARD = 3, /* those below are the program's, closed or not */
+};
 
 struct pk_control_page *pk_control;
 uint32_t pk_control_seen;
@@ -54,8 +57,8 @@ static void *visible_memory(const char *name, size_t size, int more_seals)
 	if (failed(fd))
 		return NULL;
 	high = fcntl_on(fd, F_DUPFD_CLOEXEC, HIGH);
-	if (failed(high) && fd <= STDERR_FILENO) /* so many are not allowed; these are the program's, closed or not */
-		high = fcntl_on(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+	if (failed(high) && fd < STANDARD) /* so many are not allowed */
+		high = fcntl_on(fd, F_DUPFD_CLOEXEC, STANDARD);
 	if (!failed(high)) {
 		pk_arch_syscall(SYS_close, fd, 0, 0, 0, 0, 0);
 		fd = high;
