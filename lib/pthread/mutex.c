@@ -209,7 +209,7 @@ int pk_mutex_cond_unlock(pthread_mutex_t *mutex, bool *user)
 
 	/* Of any kind: glibc's have the owner there, too. But not of a process-shared
 	 * one, where a waiter that is killed would be counted for good. (Robust ones
-	 * may look shared, and are destroyed whatever the count.) */
+	 * may look shared, and are destroyed whatever the count.) Nor of nobody's. */
 	*user = pk_self.tid && pk_load_relaxed(&m->owner) == pk_self.tid && !deep &&
 		(kind & (PK_KIND_SHARED | PK_KIND_ROBUST)) != PK_KIND_SHARED;
 	if (*user)
