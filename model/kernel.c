@@ -5,7 +5,8 @@
  * Source: futex(2), and kernel/futex: both sides pass a full barrier, a sleeper between its
  * being queued and the look at the word, a waker before it looks for sleepers. Which of
  * several sleepers is woken is open. A sleep may end for no reason as often as the options
- * say; so may one for a time (rt/doze.h) end with that. */
+ * say; so may one for a time (rt/doze.h) end with that. A nap (pthread/word.c) is so short
+ * that it ends at any moment. */
 #include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
@@ -16,7 +17,7 @@
 #include "harness/machine.h"
 #include "model/world.h"
 
-enum { NR, WORD, OP, VALUE, TIMEOUT, OTHER, BITS, POOL = 1 << 21 };
+enum { NR, WORD, OP, VALUE, TIMEOUT, OTHER, BITS, POOL = 1 << 21, NAP_NS = 1000000 };
 
 static uint8_t pool[POOL] __attribute__((aligned(4096)));
 static size_t pooled;
@@ -101,6 +102,7 @@ static bool wait(unsigned t, unsigned way)
 	struct mc_state *s = me(t);
 	const struct timespec *until = (const struct timespec *)s->call[TIMEOUT];
 	uint32_t value = mc_memory_futex_load(t, (const void *)s->call[WORD], way);
+	bool for_time, naps;
 
 	if (value != (uint32_t)s->call[VALUE]) {
 		s->result = (uint64_t)-EAGAIN;
@@ -110,9 +112,11 @@ static bool wait(unsigned t, unsigned way)
 	s->futex = (const void *)s->call[WORD];
 	s->bits = bits_of(s);
 	/* A time, not a deadline. */
-	s->dozes = until && op_of(s) == FUTEX_WAIT;
-	s->timed = until && !s->dozes;
-	s->soon = s->timed && until->tv_sec == MC_SOON;
+	for_time = until && op_of(s) == FUTEX_WAIT;
+	naps = for_time && !until->tv_sec && until->tv_nsec < NAP_NS;
+	s->dozes = for_time && !naps;
+	s->timed = until && !for_time;
+	s->soon = naps || (s->timed && until->tv_sec == MC_SOON);
 	return false;
 }
 

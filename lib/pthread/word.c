@@ -8,6 +8,7 @@
  *	0	2	a thread that has slept: takes it, somebody may still sleep
  *	1	2	a thread that is about to sleep
  *	1, 2	0	the owner; after 2 it wakes one sleeper
+ *	1	1	a head that has been woken in vain naps: it does not ask to be woken
  * State of PK_FLAG_SLOW, a hint for those who come next (head_budget() below, turn.c, lot.c)
  *	0 -> 1	by a head that has spun in vain, before it sleeps
  *	1 -> 0	by who has got the word by spinning
@@ -23,7 +24,7 @@
  *	unlock: what the critical sections did. All ways in pass through it.
  *
  * Lost wake-ups: nobody returns from here without having taken the word after
- * it was woken, or having set it to 2 again. */
+ * it was woken, or having set it to 2 again. A nap puts that off, and ends with time. */
 #include "pthread/word.h"
 
 #include <errno.h>
@@ -55,6 +56,7 @@ enum {
 	CLOCK_GAP = 4,
 	/* One in so many heads spins for the word of a slow lock all the same. */
 	PROBE = 16,
+	NAP_US = 50,
 };
 
 struct turn {
@@ -66,6 +68,7 @@ struct turn {
 	unsigned budget;     /* for how many rounds it has been spinning */
 	uint64_t began;	     /* when the head read the clock in its last spin, or 0, */
 	unsigned rounds;     /* and how many rounds later it has got the word */
+	bool nap;	     /* woken in vain */
 };
 
 /* Overtaken for too long? A head that sleeps is woken by an unlock, so whenever it gets here again it has been
@@ -182,13 +185,21 @@ static unsigned head_budget(const struct turn *t)
 	return slow && pk_uses(pk_load_relaxed(&t->w->status)) % PROBE ? 0 : at->spin;
 }
 
+/* Where sections are long, and who leaves one comes back before a sleeper is up, each unlock wakes the head in vain. So one that
+ * has been overtaken naps, once after each sleep: meanwhile nobody wakes it (doc/DESIGN.md section 10). Not if it is out
+ * of patience or has a deadline, nor where the word stands for something else. */
+static bool may_nap(const struct turn *t, const struct pk_deadline *deadline)
+{
+	return t->w && t->nap && !deadline && !t->at->pass && !(pk_load_relaxed(&t->at->gate->flags) & PK_FLAG_QUEUE);
+}
+
 int pk_word_wait(const struct pk_site *at, const struct pk_admit_ops *ops, struct pk_waiter *w, bool slept,
 		 const struct pk_deadline *deadline)
 {
-	struct turn t = {at, ops, w, slept ? 2 : 1, 0, 0, 0, 0};
+	struct turn t = {at, ops, w, slept ? 2 : 1, 0, 0, 0, 0, false};
 	bool alone = w && !slept && is_alone(&t), look = false;
 	unsigned looks = 0;
-	int late;
+	int late = 0;
 
 	if (alone ? is_back(at) : w && !slept && pk_self.back)
 		look_away(alone ? AWAY_NS : AWAY_BUSY_NS);
@@ -196,8 +207,9 @@ int pk_word_wait(const struct pk_site *at, const struct pk_admit_ops *ops, struc
 	/* Without a place in a queue nothing bounds how many spin: as in glibc, none. */
 	while (!spin(&t, t.budget = t.w ? head_budget(&t) : 0)) {
 		int seen = pk_load_relaxed(at->word);
+		bool nap = seen == 1 && may_nap(&t, deadline);
 
-		if (!seen || (seen == 1 && !pk_cas_relaxed(at->word, &seen, 2)))
+		if (!seen || (seen == 1 && !nap && !pk_cas_relaxed(at->word, &seen, 2)))
 			continue; /* it has just been let go: try again */
 		if (w) {
 			if (t.take == 1 && t.budget)
@@ -209,7 +221,9 @@ int pk_word_wait(const struct pk_site *at, const struct pk_admit_ops *ops, struc
 		/* Without a node it may be a handler, whose thread is asleep on one. */
 		if (w)
 			pk_store_relaxed(&pk_self.asleep, true);
-		if (at->pass)
+		if (nap)
+			pk_futex_wait_for(at->word, 1, NAP_US);
+		else if (at->pass)
 			late = pk_doze_alone(at->word, 2, deadline, &looks, &look);
 		else
 			late = pk_futex_wait(at->word, 2, deadline);
@@ -220,6 +234,7 @@ int pk_word_wait(const struct pk_site *at, const struct pk_admit_ops *ops, struc
 		if (look && at->pass(at->word))
 			return EALREADY;
 		t.take = 2;
+		t.nap = !nap;
 		if (w && !pk_waiter_is_head(w))
 			t.w = w = NULL; /* a signal handler gave the place up */
 	}
@@ -239,7 +254,7 @@ int pk_word_wait(const struct pk_site *at, const struct pk_admit_ops *ops, struc
 
 bool pk_word_steal(const struct pk_site *at)
 {
-	struct turn t = {at, NULL, NULL, 1, 0, 0, 0, 0};
+	struct turn t = {at, NULL, NULL, 1, 0, 0, 0, 0, false};
 	bool taken;
 
 	if (pk_load_relaxed(&at->gate->flags) & (PK_FLAG_QUEUE | PK_FLAG_SPINNER) ||
