@@ -39,11 +39,21 @@ struct timespec sim_clock(void)
 	return (struct timespec){(time_t)(START_S + ns / 1000000000), (long)(ns % 1000000000)};
 }
 
+/* When that is, in cycles; null: never. */
 static uint64_t time_of(const struct timespec *abstime)
 {
-	int64_t ns = ((int64_t)abstime->tv_sec - START_S) * 1000000000 + abstime->tv_nsec;
+	int64_t ns = abstime ? ((int64_t)abstime->tv_sec - START_S) * 1000000000 + abstime->tv_nsec : 0;
 
+	if (!abstime)
+		return UINT64_MAX;
 	return ns > 0 ? sim_cycles((uint64_t)ns) : 0;
+}
+
+static uint64_t time_after(const struct timespec *time)
+{
+	if (!time)
+		return UINT64_MAX;
+	return sim_time() + sim_cycles((uint64_t)time->tv_sec * 1000000000 + (uint64_t)time->tv_nsec);
 }
 
 /* ---- futexes ---- */
@@ -99,7 +109,7 @@ static struct sim_thread *sleeper(const void *p, uint32_t bits)
 	return t;
 }
 
-static long futex_wait(const void *p, int expected, const struct timespec *abstime, uint32_t bits)
+static long futex_wait(const void *p, int expected, uint64_t until, uint32_t bits)
 {
 	struct sim_thread *t = sim_self;
 
@@ -110,7 +120,7 @@ static long futex_wait(const void *p, int expected, const struct timespec *absti
 	sim_counts.parks++;
 	t->futex_bits = bits;
 	sleep_on(t, p);
-	sim_block(abstime ? time_of(abstime) : UINT64_MAX);
+	sim_block(until);
 	return t->late ? -ETIMEDOUT : 0;
 }
 
@@ -157,8 +167,10 @@ static long futex(const void *p, int op, int value, const void *time_or_n, const
 		sim_trace("futex    %p op %d, %d", p, op & FUTEX_CMD_MASK, value);
 	sim_wait_until(sim_time() + sim_machine.syscall, false);
 	switch (op & FUTEX_CMD_MASK) {
+	case FUTEX_WAIT:
+		return futex_wait(p, value, time_after(time_or_n), ~0u);
 	case FUTEX_WAIT_BITSET:
-		return futex_wait(p, value, time_or_n, last);
+		return futex_wait(p, value, time_of(time_or_n), last);
 	case FUTEX_WAKE:
 		return futex_wake(p, value, ~0u);
 	case FUTEX_WAKE_BITSET:

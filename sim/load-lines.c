@@ -58,10 +58,11 @@ static void body(unsigned number)
 		sim_lock(&shared);
 		for (unsigned i = 0; i < options.lines; i++)
 			lines[i].word[0]++;
+		sim_work_for(options.held);
 		sim_unlock(&shared);
 		done[number].ops++;
 		sim_op();
-		sim_outside(options.outside);
+		sim_work_for(options.outside);
 	}
 }
 

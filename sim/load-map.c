@@ -166,7 +166,7 @@ static void body(unsigned number)
 		if (changed)
 			added[number].keys += what % 2 ? 1 : -1;
 		sim_op();
-		sim_outside(options.outside);
+		sim_work_for(options.outside);
 	}
 }
 

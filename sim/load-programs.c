@@ -61,7 +61,7 @@ static void barrier_body(unsigned number)
 	while (!leave) {
 		uint64_t phase;
 
-		sim_outside(options.outside);
+		sim_work_for(options.outside);
 		lock_by_trying();
 		phase = state.phase;
 		phases_of[number]++;
@@ -131,7 +131,7 @@ static void dedup_body(unsigned number)
 			sim_lock(&c->lock);
 			c->uses++;
 			sim_unlock(&c->lock);
-			sim_outside(options.outside);
+			sim_work_for(options.outside);
 		}
 		sim_lock(&shared);
 		made++;
@@ -181,7 +181,7 @@ static void malloc_body(unsigned number)
 			list = list->next;
 			sim_unlock(&shared);
 			mine[i]->user = 1 + number;
-			sim_outside(options.outside);
+			sim_work_for(options.outside);
 		}
 		for (unsigned i = 0; i < BLOCKS_LIVE; i++) {
 			if (mine[i]->user != 1 + number)
@@ -226,7 +226,7 @@ static void wakeup_body(unsigned number)
 		return;
 	}
 	for (bool over = false; !over;) {
-		sim_outside(options.outside);
+		sim_work_for(options.outside);
 		over = sim_over();
 		sim_lock(&shared);
 		/* Once all have seen the last one. */

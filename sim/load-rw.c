@@ -64,7 +64,7 @@ static void body(unsigned number)
 		sim_gives(&probe, !writes);
 		pk_rwlock_unlock(&shared.lock);
 		sim_op();
-		sim_outside(options.outside);
+		sim_work_for(options.outside);
 	}
 }
 

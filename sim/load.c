@@ -24,7 +24,7 @@ void sim_unlock(struct sim_lock *l)
 	pk_mutex_unlock(&l->mutex);
 }
 
-void sim_outside(uint64_t ns)
+void sim_work_for(uint64_t ns)
 {
 	uint64_t cycles = sim_cycles(ns);
 

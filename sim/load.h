@@ -20,7 +20,8 @@ enum { SIM_THREADS_MAX = 16384 };
 struct sim_options {
 	unsigned threads;
 	unsigned lines;	  /* that a critical section writes, where that can be chosen */
-	uint64_t outside; /* ns of work between operations */
+	uint64_t held;	  /* ns of work in a critical section, where that can be chosen, */
+	uint64_t outside; /* and between operations */
 	unsigned writes;  /* permille */
 };
 
@@ -45,7 +46,7 @@ struct sim_lock {
 void sim_lock(struct sim_lock *l);
 void sim_unlock(struct sim_lock *l);
 
-/* Work without the lock: between half of it and one and a half. */
-void sim_outside(uint64_t ns);
+/* Work on nothing that is shared: between half of it and one and a half. */
+void sim_work_for(uint64_t ns);
 
 #endif

@@ -57,6 +57,7 @@ static void help(void)
 	       "  --pack            fill the machine one node after the other; without it the packages in turn\n"
 	       "  --cpus=N,N,...    the CPUs of the first threads, on which they are to begin\n"
 	       "  --lines=N         lines that a critical section writes (2)\n"
+	       "  --held=NS         work in a critical section (0)\n"
 	       "  --outside=NS      work between operations\n"
 	       "  --writes=N        permille of operations that change something\n"
 	       "  --trace=NS        tell what happens from then on, on standard error\n"
@@ -135,7 +136,8 @@ static void parse(int argc, char **argv)
 		{"writes", 1, NULL, 'w'},  {"header", 0, NULL, 'H'},
 		{"help", 0, NULL, 'h'},	   {"stall", 1, NULL, 'S'},
 		{"trace", 1, NULL, 'T'},   {"trace-ns", 1, NULL, 'N'},
-		{"cpus", 1, NULL, 'c'},	   {0},
+		{"cpus", 1, NULL, 'c'},	   {"held", 1, NULL, 'e'},
+		{0},
 	};
 	struct sim_options *o = &asked.load_options;
 	bool outside = false, writes = false;
@@ -169,6 +171,9 @@ static void parse(int argc, char **argv)
 			break;
 		case 'n':
 			o->lines = (unsigned)number(name, optarg, 0, 64);
+			break;
+		case 'e':
+			o->held = number(name, optarg, 0, 1000000000);
 			break;
 		case 'o':
 			o->outside = number(name, optarg, 0, 1000000000);
