@@ -52,6 +52,10 @@ enum {
 	AWAY_NS = 40000,
 	AWAY_BUSY_NS = 20000,
 	BACK_NS = 1000,
+	/* Alone, only if it has a habit of it: more than one in COMES of its waits, or it counts down to 0. */
+	COMES = 5,
+	HABIT = 16,
+	HABIT_MOST = 24,
 	/* It knows when it has got the word if it has looked away for so many rounds before. */
 	CLOCK_GAP = 4,
 	/* One in so many heads spins for the word of a slow lock all the same. */
@@ -99,10 +103,17 @@ static void look_away(unsigned ns)
 		;
 }
 
-/* A head that is alone has not queued: it is seen when it gets here. */
+/* A head that is alone has not queued: it is seen when it gets here. Who locks a few times in a row, and meets another thread now
+ * and then, is back, too, but it has other work to do (doc/DESIGN.md section 10, RocksDB). */
 static bool is_back(const struct pk_site *at)
 {
-	return pk_self.alone.word == at->word && pk_clock_ns() - pk_self.alone.ns < BACK_NS;
+	bool back = pk_self.alone.word == at->word && pk_clock_ns() - pk_self.alone.ns < BACK_NS;
+
+	if (!back)
+		pk_self.habit -= pk_self.habit > 0;
+	else if (pk_self.habit < HABIT_MOST)
+		pk_self.habit += COMES - 1;
+	return back && pk_self.habit >= HABIT;
 }
 
 /* In a queue time goes by, so it is seen before. The time when the word was got is reckoned from when the thread was
@@ -207,14 +218,16 @@ int pk_word_wait(const struct pk_site *at, const struct pk_admit_ops *ops, struc
 	/* Without a place in a queue nothing bounds how many spin: as in glibc, none. */
 	while (!spin(&t, t.budget = t.w ? head_budget(&t) : 0)) {
 		int seen = pk_load_relaxed(at->word);
-		bool nap = seen == 1 && may_nap(&t, deadline);
+		bool nap;
 
+		if (w && seen)
+			lose_patience(&t); /* first: it does not nap while others queue behind it */
+		nap = seen == 1 && may_nap(&t, deadline);
 		if (!seen || (seen == 1 && !nap && !pk_cas_relaxed(at->word, &seen, 2)))
 			continue; /* it has just been let go: try again */
 		if (w) {
 			if (t.take == 1 && t.budget)
 				mark(at, true);
-			lose_patience(&t);
 			pk_spin_missed(w); /* backoff has let it spin at the word, as one of many */
 			pk_count(w, PK_STAT_slept);
 		}

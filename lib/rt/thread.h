@@ -44,7 +44,8 @@ struct pk_thread {
 		uint64_t ns;
 		unsigned rounds;
 	} won;
-	bool back; /* and has come back for at once */
+	bool back;     /* and has come back for at once */
+	uint8_t habit; /* how often it has come back for it alone, of late */
 	/* Whom it has put into a mutex's queue, and calls when it has unlocked it (pthread/cond.c). */
 	struct {
 		const struct pk_mutex *to;
