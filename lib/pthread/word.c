@@ -8,7 +8,7 @@
  *	0	2	a thread that has slept: takes it, somebody may still sleep
  *	1	2	a thread that is about to sleep
  *	1, 2	0	the owner; after 2 it wakes one sleeper
- *	1	1	a head that has been woken in vain naps: it does not ask to be woken
+ * A head that naps leaves it at 1: nobody is to wake it.
  * State of PK_FLAG_SLOW, a hint for those who come next (head_budget() below, turn.c, lot.c)
  *	0 -> 1	by a head that has spun in vain, before it sleeps
  *	1 -> 0	by who has got the word by spinning
