@@ -75,10 +75,6 @@ enum {
 	/* So long does the front wait for readers with the lock closed: if they run, they
 	 * are gone by then. */
 	DRAIN = 32,
-	/* In microseconds: a lock that was taken again before the front was up is one that
-	 * somebody uses many times over. To be woken at each unlock would cost that thread
-	 * a system call, and to be there the line, each time. */
-	NAP_US = 50,
 };
 
 /* ---- who may do what ---- */
@@ -302,7 +298,7 @@ static int sleep_until(struct pk_rwlock *rw, uint32_t flags, uint64_t until, con
 	return pk_futex_wait(sleeping_place(rw), flags, deadline);
 }
 
-/* Sleep in front, once. `nap`: for NAP_US, without being woken. 0 or ETIMEDOUT. */
+/* Sleep in front, once. `nap`: for PK_NAP_US, without being woken. 0 or ETIMEDOUT. */
 static int sleep_in_front(struct front *f, bool nap, const struct pk_deadline *deadline)
 {
 	struct pk_rwlock *rw = f->rw;
@@ -314,8 +310,8 @@ static int sleep_in_front(struct front *f, bool nap, const struct pk_deadline *d
 		if (pk_load_relaxed(&rw->state) & PK_RW_CLOSED)
 			open_up(rw, PK_RW_CLOSED, false);
 		flags = nap ? 0 : PK_RW_SLEEPER;
-		if (nap && until > pk_clock_us() + NAP_US)
-			until = pk_clock_us() + NAP_US;
+		if (nap && until > pk_clock_us() + PK_NAP_US)
+			until = pk_clock_us() + PK_NAP_US;
 	}
 	s = pk_load_relaxed(&rw->state);
 	if (!is_in_use(f, s) || (flags && !pk_cas_relaxed(&rw->state, &s, s | flags)))

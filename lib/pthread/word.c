@@ -60,7 +60,6 @@ enum {
 	CLOCK_GAP = 4,
 	/* One in so many heads spins for the word of a slow lock all the same. */
 	PROBE = 16,
-	NAP_US = 50,
 };
 
 struct turn {
@@ -235,7 +234,7 @@ int pk_word_wait(const struct pk_site *at, const struct pk_admit_ops *ops, struc
 		if (w)
 			pk_store_relaxed(&pk_self.asleep, true);
 		if (nap)
-			pk_futex_wait_for(at->word, 1, NAP_US);
+			pk_futex_wait_for(at->word, 1, PK_NAP_US);
 		else if (at->pass)
 			late = pk_doze_alone(at->word, 2, deadline, &looks, &look);
 		else

@@ -21,6 +21,11 @@ struct pk_site {
 	bool (*pass)(const int *word);
 };
 
+/* In microseconds: a lock that was taken again before its head, or the front of a reader-writer lock, was up is one that
+ * somebody uses many times over. To be woken at each unlock would cost that thread a system call, and to be there the
+ * line, each time. So it naps, without being woken. */
+enum { PK_NAP_US = 50 };
+
 /* The caller has come to wait for the word, and will queue first: to be told before it does. */
 void pk_word_come(const struct pk_site *at);
 
