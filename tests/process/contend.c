@@ -30,6 +30,7 @@
 
 #define MAX_THREADS 512
 #define STACK_BYTES (64 * 1024)
+#define PATIENCE 10000000 /* yields: seconds */
 #define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -266,7 +267,16 @@ static int contend(char **names)
 			die("pthread_create");
 	pthread_barrier_wait(&ready); /* a thread that still starts up needs more than the states leave */
 	enter_states(names, 0);
-	pthread_barrier_wait(&start);
+	if (threads == 1) {
+		pthread_barrier_wait(&start);
+	} else {
+		/* On a busy machine the threads may run one after the other: one of them has to meet a holder. */
+		pthread_mutex_lock(&mutex);
+		pthread_barrier_wait(&start);
+		for (long i = 0; i < PATIENCE && __atomic_load_n(&contended, __ATOMIC_RELAXED) == 0; i++)
+			sched_yield();
+		pthread_mutex_unlock(&mutex);
+	}
 	for (long i = 0; i < threads; i++)
 		pthread_join(id[i], NULL);
 	dprintf(1, "%ld\n", total);
