@@ -222,13 +222,16 @@ static void setup_library(void)
 	pk_topology_read("", pk_config.topology);
 	if (!pk_levels_check(pk_config.levels))
 		usage("not some of core,cache,node,package", pk_config.levels);
-	if (pk_policy_has_levels(pk_config.policy))
-		pk_levels_read("", pk_config.levels);
 	pk_spin_setup();
 	pk_incarnation_setup();
 	pk_incarnation_next();
 	pk_readers_setup(pk_config.readers);
 	pk_lot_setup(pk_config.parking);
+	if (pk_policy_has_levels(pk_config.policy))
+		pk_levels_read("", pk_config.levels);
+	else if (pk_lot_open)
+		pk_levels_read("", *pk_config.levels ? pk_config.levels : "cache,node");
+	pk_lot_divide();
 	pk_thread_setup(pk_cond_waiter_gone);
 	if (pk_policy_select(pk_config.policy) == PK_POLICY_glibc)
 		pk_thread_forward();

@@ -55,13 +55,16 @@ static __attribute__((constructor)) void setup(void)
 		pk_config.levels = "";
 	}
 	stats = strcmp(pk_config.stats, "off") != 0;
-	if (stats || pk_config.control || pk_policy_has_levels(pk_config.policy))
-		pk_levels_read("", pk_config.levels);
 	pk_spin_setup();
 	pk_incarnation_setup();
 	pk_incarnation_next();
 	pk_readers_setup(pk_config.readers);
 	pk_lot_setup(pk_config.parking);
+	if (stats || pk_config.control || pk_policy_has_levels(pk_config.policy))
+		pk_levels_read("", pk_config.levels);
+	else if (pk_lot_open)
+		pk_levels_read("", *pk_config.levels ? pk_config.levels : "cache,node");
+	pk_lot_divide();
 	if (pk_config.look)
 		pk_doze_setup(pk_turn_look);
 	pk_thread_setup(pk_cond_waiter_gone); /* from here on threads get records */

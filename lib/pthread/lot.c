@@ -19,6 +19,8 @@
  *	ends, and a spinner would have left by then.
  *  D85	A socket's spinners leave the queue when their budget is spent. How many there may
  *	be is therefore learnt (rt/spin.h).
+ *  D86	Where several cache groups share a socket the lists are theirs (*cohorts* below): so
+ *	those who circulate are of one group for a while. The others of its socket come next.
  *
  * A bay's key is the address of the queue's `aux`: the policies have bays of the queue
  * (admit/cst.c), readers of the lock (readers.c).
@@ -56,16 +58,46 @@
 enum {
 	ROTATION = 64,
 	DELEGATION = 4,
+	GROUP_LEAST = 3, /* CPUs of a cache group, on average */
 	STAY = 1 << 30, /* in a bay's `lead`: who is up first is a delegate */
 };
 
 bool pk_lot_open;
 bool pk_lot_adapts;
 
+static bool by_cache; /* a cohort is a cache group */
+
 void pk_lot_setup(const char *parking)
 {
 	pk_lot_adapts = !strcmp(parking, "auto") && pk_spin_anywhere();
 	pk_lot_open = pk_lot_adapts || !strcmp(parking, "socket");
+	by_cache = false;
+}
+
+void pk_lot_divide(void)
+{
+	unsigned n = pk_cohorts(PK_COHORT_CACHE), cpus = 0;
+
+	for (unsigned s = 0; s < pk_sockets; s++)
+		cpus += pk_socket_cpus(s);
+	for (unsigned i = 0; i < pk_levels.n; i++)
+		by_cache |= pk_levels.kind[i] == PK_COHORT_CACHE && n > pk_sockets && n <= PK_SOCKETS_MAX &&
+			    cpus / n >= GROUP_LEAST;
+}
+
+unsigned pk_lot_cohort(unsigned socket, uint32_t serial)
+{
+	return by_cache ? pk_cohort_here(PK_COHORT_CACHE, serial) : socket;
+}
+
+static unsigned cohorts(void)
+{
+	return pk_cohorts(by_cache ? PK_COHORT_CACHE : PK_COHORT_NODE);
+}
+
+static unsigned socket_of(unsigned cohort)
+{
+	return by_cache ? pk_cohort_around(PK_COHORT_CACHE, cohort, PK_COHORT_NODE) : cohort;
 }
 
 enum pk_manner pk_lot_manner(const struct pk_site *at, unsigned socket)
@@ -98,10 +130,10 @@ static bool is_delegate(struct pk_bay *bay)
 	return true;
 }
 
-enum pk_manner pk_lot_park(struct pk_gate *gate, unsigned socket, const struct timespec *until)
+enum pk_manner pk_lot_park(struct pk_gate *gate, unsigned cohort, const struct timespec *until)
 {
 	const struct pk_deadline deadline = {until, CLOCK_MONOTONIC};
-	struct pk_bay *bay = pk_park_enter(socket, object_of(gate));
+	struct pk_bay *bay = pk_park_enter(cohort, object_of(gate));
 	uint32_t calls;
 	bool stays = false;
 
@@ -119,61 +151,89 @@ enum pk_manner pk_lot_park(struct pk_gate *gate, unsigned socket, const struct t
 	pk_bay_leave(bay, object_of(gate));
 	if (stays)
 		return PK_STAYS;
-	return pk_spin_limit(socket) ? PK_CALLED : PK_LEAVES;
+	return pk_spin_limit(socket_of(cohort)) ? PK_CALLED : PK_LEAVES;
 }
 
-/* Call so many of a socket's sleepers, or (0) a delegate of them; false if there are none. */
-static bool call_socket(struct pk_gate *gate, unsigned socket, int batch)
+/* Call so many of a cohort's sleepers, or (0) a delegate of them. How many were there, or at least 1 if there are some. */
+static unsigned call_cohort(struct pk_gate *gate, unsigned cohort, unsigned batch)
 {
-	bool any = false;
+	unsigned called = 0;
 
-	for (struct pk_bay *bay = NULL; (bay = pk_bay_next(socket, object_of(gate), bay));) {
-		any = true;
-		pk_store_relaxed(turns_of(bay), batch ? pk_load_relaxed(turns_of(bay)) + (unsigned)batch
+	for (struct pk_bay *bay = NULL; (bay = pk_bay_next(cohort, object_of(gate), bay));) {
+		int woken;
+
+		pk_store_relaxed(turns_of(bay), batch ? pk_load_relaxed(turns_of(bay)) + batch
 						      : pk_load_relaxed(turns_of(bay)) | STAY);
 		pk_add_release(&bay->calls, 1); /* O3 */
-		pk_futex_wake(&bay->calls, batch ? batch : 1);
+		woken = pk_futex_wake(&bay->calls, batch ? (int)batch : 1);
+		called += woken > 1 ? (unsigned)woken : 1;
 	}
-	return any;
+	return called;
 }
 
-/* Whether the sleepers of that socket have had their turn: others go first then. */
-static bool had_turn(struct pk_gate *gate, unsigned socket)
+/* As many of a cohort's sleepers as its socket has room for; false if there are none. */
+static bool call_some(struct pk_gate *gate, unsigned cohort)
 {
-	struct pk_bay *bay = pk_bay_next(socket, object_of(gate), NULL);
+	return call_cohort(gate, cohort, 1 + pk_spin_rooms(socket_of(cohort)));
+}
 
-	if (!bay || (pk_load_relaxed(turns_of(bay)) & ~(uint32_t)STAY) < pk_knob(batch))
+/* The same of the other cohorts of its socket, together. */
+static bool call_neighbours(struct pk_gate *gate, unsigned cohort)
+{
+	unsigned socket = socket_of(cohort), room = 1 + pk_spin_rooms(socket), left = room;
+
+	for (unsigned i = 1; i < cohorts() && left; i++) {
+		unsigned c = (cohort + i) % cohorts();
+
+		if (socket_of(c) == socket) {
+			unsigned called = call_cohort(gate, c, left);
+
+			left -= called < left ? called : left;
+		}
+	}
+	return left < room;
+}
+
+/* Whether the sleepers of that cohort have had their turn: others go first then. A socket's cohorts share its turn. */
+static bool had_turn(struct pk_gate *gate, unsigned cohort)
+{
+	struct pk_bay *bay = pk_bay_next(cohort, object_of(gate), NULL);
+
+	if (!bay || (pk_load_relaxed(turns_of(bay)) & ~(uint32_t)STAY) < pk_knob(batch) * pk_sockets / cohorts())
 		return false;
 	pk_store_relaxed(turns_of(bay), 0);
 	return true;
 }
 
-/* Call sleepers of one socket, of the given one if it has some; false if there are none
+/* Call sleepers of one cohort, of the given one if it has some, or of its socket's; false if there are none
  * anywhere. */
-static bool call(struct pk_gate *gate, unsigned socket)
+static bool call(struct pk_gate *gate, unsigned cohort)
 {
-	unsigned first = had_turn(gate, socket) ? socket + 1 : socket;
-
-	for (unsigned i = 0; i < pk_sockets; i++) {
-		unsigned s = (first + i) % pk_sockets;
-
-		if (call_socket(gate, s, 1 + (int)pk_spin_rooms(s)))
+	if (!had_turn(gate, cohort) && (call_some(gate, cohort) || (by_cache && call_neighbours(gate, cohort))))
+		return true;
+	for (unsigned i = 1; i <= cohorts(); i++)
+		if (call_some(gate, (cohort + i) % cohorts()))
 			return true;
-	}
 	return false;
 }
 
-void pk_lot_rotate(struct pk_gate *gate, unsigned socket, unsigned turn)
+void pk_lot_rotate(struct pk_gate *gate, unsigned cohort, unsigned turn)
 {
+	unsigned turns = turn / ROTATION;
+
 	if (turn % ROTATION || !(pk_load_relaxed(&gate->flags) & PK_FLAG_LOT))
 		return;
-	if (turn / ROTATION % DELEGATION) {
-		call_socket(gate, socket, 1);
+	if (turns % DELEGATION) {
+		call_cohort(gate, cohort, 1);
 		return;
 	}
-	for (unsigned i = 1; i < pk_sockets; i++)
-		if (call_socket(gate, (socket + i) % pk_sockets, 0))
+	/* Each of the others is the first in turn. */
+	for (unsigned i = 0; i < cohorts(); i++) {
+		unsigned c = (cohort + 1 + turns / DELEGATION + i) % cohorts();
+
+		if (c != cohort && call_cohort(gate, c, 0))
 			return;
+	}
 }
 
 static bool is_dry(const struct pk_gate *gate)
@@ -181,19 +241,19 @@ static bool is_dry(const struct pk_gate *gate)
 	return pk_load_relaxed(&gate->flags) & PK_FLAG_LOT && !pk_queue_busy(&gate->queue);
 }
 
-void pk_lot_check(struct pk_gate *gate, unsigned socket)
+void pk_lot_check(struct pk_gate *gate, unsigned cohort)
 {
 	pk_fence(); /* O1 */
-	if (!is_dry(gate) || call(gate, socket))
+	if (!is_dry(gate) || call(gate, cohort))
 		return;
 	pk_and_relaxed(&gate->flags, ~PK_FLAG_LOT);
 	pk_fence(); /* O2 */
-	for (unsigned s = 0; s < pk_sockets; s++)
-		if (pk_bay_next(s, object_of(gate), NULL)) {
+	for (unsigned c = 0; c < cohorts(); c++)
+		if (pk_bay_next(c, object_of(gate), NULL)) {
 			pk_or_relaxed(&gate->flags, PK_FLAG_LOT);
 			pk_fence();
 			if (is_dry(gate))
-				call(gate, socket);
+				call(gate, cohort);
 			return;
 		}
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* SPDX-FileCopyrightText: 2026 The parkade authors */
-/* Sleeping outside of the admission queue, by socket (PARKADE_PARKING=socket, or auto):
+/* Sleeping outside of the admission queue, by socket or cache group (PARKADE_PARKING=socket, or auto):
  * CST's parking lists, for every policy.
  *
  * A waiter that would have to sleep in the queue leaves it, or does not enter it, and
- * sleeps in a bay of its socket. So the queue holds those who spin, and its head. When
+ * sleeps in a bay of its cohort. So the queue holds those who spin, and its head. When
  * it has run dry a batch of sleepers is called, who queue again; and now and then one is,
  * so that all get their turn.
  *
@@ -26,6 +26,12 @@ extern bool pk_lot_adapts;
 
 /* PARKADE_PARKING. After pk_spin_setup(). */
 void pk_lot_setup(const char *parking);
+/* Sleep by cache group, where several share a socket and pk_levels_read() has found them. */
+void pk_lot_divide(void);
+
+/* The *cohort* of a thread on that socket, in whose bays it sleeps: its cache group, or else its socket. `serial`: as for
+ * pk_socket_here(). */
+unsigned pk_lot_cohort(unsigned socket, uint32_t serial);
 
 /* How a thread on that socket is to wait there: one of PK_LEAVES, PK_STAYS and
  * PK_SLEEPS. */
@@ -34,15 +40,15 @@ enum pk_manner pk_lot_manner(const struct pk_site *at, unsigned socket);
 /* Sleep until called, or until that time (CLOCK_MONOTONIC) at the latest. May return
  * early. How to wait from then on: PK_CALLED or PK_LEAVES; or PK_STAYS if it is that late,
  * or there is no room to sleep here. */
-enum pk_manner pk_lot_park(struct pk_gate *gate, unsigned socket, const struct timespec *until);
+enum pk_manner pk_lot_park(struct pk_gate *gate, unsigned cohort, const struct timespec *until);
 
 /* To be called by who is going to wait in the queue: calls a sleeper now and then, so that
  * it is not always the same who circulate. `turn`: how often the caller has done that, or
  * the low bits of it. */
-void pk_lot_rotate(struct pk_gate *gate, unsigned socket, unsigned turn);
+void pk_lot_rotate(struct pk_gate *gate, unsigned cohort, unsigned turn);
 
 /* To be called by everyone who has waited, when its wait is over in whatever way: calls
- * sleepers if nobody is in the queue. `socket`: the caller's. */
-void pk_lot_check(struct pk_gate *gate, unsigned socket);
+ * sleepers if nobody is in the queue. `cohort`: the caller's. */
+void pk_lot_check(struct pk_gate *gate, unsigned cohort);
 
 #endif

@@ -144,7 +144,7 @@ static int wait_once(const struct pk_site *at, const struct pk_admit_ops *ops, s
 	w->queue = NULL;
 	pk_doze_begin(w, at->word, at->pass);
 	if (pk_lot_open)
-		pk_lot_rotate(at->gate, socket, r->turns++);
+		pk_lot_rotate(at->gate, pk_lot_cohort(socket, r->index), r->turns++);
 	ret = wait_queued(at, ops, w, deadline);
 	pk_store_relaxed(&pk_self.waits, NULL);
 	return ret;
@@ -162,6 +162,7 @@ static PK_NOINLINE int wait_in_lot(const struct pk_site *at, const struct pk_adm
 				   unsigned socket)
 {
 	enum pk_manner manner = pk_lot_manner(at, socket);
+	unsigned cohort = pk_lot_cohort(socket, r->index);
 	struct timespec until = {0, 0};
 	int ret = OUT;
 
@@ -170,17 +171,27 @@ static PK_NOINLINE int wait_in_lot(const struct pk_site *at, const struct pk_adm
 		if (manner == PK_LEAVES) {
 			if (!until.tv_sec)
 				until = pk_clock_after(LONG_US);
-			manner = pk_lot_park(at->gate, socket, &until);
+			manner = pk_lot_park(at->gate, cohort, &until);
 		}
 		r = pk_thread_record();		 /* another one if a handler has forked */
 		ops = pk_policy_for(at->policy); /* it may have changed */
-		if (r)
+		if (r) {
 			socket = pk_socket_here(r->index); /* it need not have woken where it fell asleep */
+			cohort = pk_lot_cohort(socket, r->index);
+		}
 	}
 	if (ret == OUT)
 		ret = pk_word_wait(at, NULL, NULL, false, NULL);
-	pk_lot_check(at->gate, socket);
+	pk_lot_check(at->gate, cohort);
 	return ret;
+}
+
+/* Who has waited without the lot: it may have been the last one. */
+static void check_lot(const struct pk_site *at)
+{
+	uint32_t serial = pk_self.record ? pk_self.record->index : 0;
+
+	pk_lot_check(at->gate, pk_lot_cohort(pk_socket_here(serial), serial));
 }
 
 /* A signal handler has to wait in the middle of its thread's wait. It does not
@@ -220,7 +231,7 @@ PK_NOINLINE int pk_turn_wait(const struct pk_site *at, const struct pk_deadline 
 		return wait_in_lot(at, ops, r, socket);
 	ret = wait_once(at, ops, r, socket, pk_lot_manner(at, socket) == PK_SLEEPS ? PK_SLEEPS : PK_STAYS, deadline);
 	if (pk_lot_open)
-		pk_lot_check(at->gate, socket);
+		check_lot(at);
 	return ret;
 }
 
@@ -241,7 +252,7 @@ void pk_turn_settle(const struct pk_site *at, struct pk_waiter *w, pk_steal *ste
 		got(at, true, NULL);
 	}
 	if (pk_lot_open)
-		pk_lot_check(at->gate, pk_self.record ? pk_socket_here(pk_self.record->index) : 0);
+		check_lot(at);
 }
 
 /* Take the word, or for a site with `pass` what it stands for, if it is free: 0 or EALREADY; EBUSY if it is not. Who

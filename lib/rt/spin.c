@@ -34,9 +34,10 @@ void pk_spin_setup(void)
 
 	for (unsigned s = 0; s < pk_sockets; s++) {
 		int cpus = (int)pk_socket_cpus(s);
-		int most = stay ? cpus - 2 : cpus / 2 < PLACES_MAX ? cpus / 2 : PLACES_MAX;
+		/* With more than one socket, most: the lock leaves one when nobody there spins for it. */
+		int most = stay ? cpus - 2 : pk_sockets > 1 ? cpus - (cpus + 7) / 8 : cpus / 2;
 
-		sockets[s].limit = cpus > 2 ? most : 0;
+		sockets[s].limit = cpus <= 2 ? 0 : stay || most < PLACES_MAX ? most : PLACES_MAX;
 		sockets[s].shares = sockets[s].limit * SHARES;
 		all += (unsigned)cpus;
 	}

@@ -4,7 +4,8 @@
  *
  * The head of a queue may always spin for PARKADE_SPIN rounds, as its turn is
  * next. Those behind it spin only while their socket has CPUs to spare: half of
- * them, and no more than 16, which is enough for a lock to be as fast as with more
+ * them, seven of eight where the lock would else leave for another socket, and no
+ * more than 16, which is enough for a lock to be as fast as with more
  * (sim/FINDINGS.md); where nobody sleeps outside of the queue (PARKADE_PARKING) all
  * but two, one for the holder and one for the head. So on an over-subscribed machine,
  * and on one of two CPUs, waiters park at once. There are fewer places while those

@@ -21,9 +21,14 @@
 #include "rt/config.h"
 #include "rt/file.h"
 
-enum { TEXT = 4096, LEVELS = 4 };
+enum {
+	TEXT = 4096,
+	LEVELS = 4,
+	GROUP_LEAST = 6, /* CPUs of a cache group that is taken for a socket */
+};
 
 unsigned pk_sockets = 1;
+static bool by_group; /* they are cache groups */
 static uint8_t socket_of[PK_CPUS_MAX];
 static uint16_t cpus_on[PK_SOCKETS_MAX];
 
@@ -89,6 +94,93 @@ static void read_sockets(const char *root)
 		}
 	if (n > 1)
 		pk_sockets = n;
+}
+
+/* The CPUs of that list are a cohort of their own, the next one; but for those that are in
+ * one already. False: the list says nothing. */
+static bool add_cohort(enum pk_cohort kind, const char *list, uint8_t seen[PK_CPUS_MAX])
+{
+	unsigned long cpu, last;
+	bool any = false;
+
+	while (next_range(&list, &cpu, &last))
+		for (; cpu <= last && cpu < PK_CPUS_MAX; cpu++)
+			if (!seen[cpu]) {
+				seen[cpu] = 1;
+				cohort_of[kind][cpu] = (uint16_t)cohorts[kind];
+				if (!any)
+					first_of[kind][cohorts[kind]] = (uint16_t)cpu;
+				any = true;
+			}
+	cohorts[kind] += any;
+	return any;
+}
+
+/* The file that lists the CPUs of the cohort of a CPU, one name after the other. */
+static bool read_cohort(const char *root, enum pk_cohort kind, unsigned long cpu, char list[TEXT])
+{
+	static const char *const names[PK_COHORTS][4] = {
+		[PK_COHORT_CORE] = {"topology/core_cpus_list", "topology/thread_siblings_list"},
+		[PK_COHORT_CACHE] = {"cache/index4/shared_cpu_list", "cache/index3/shared_cpu_list",
+				     "cache/index2/shared_cpu_list"},
+		[PK_COHORT_PACKAGE] = {"topology/package_cpus_list", "topology/core_siblings_list"},
+	};
+	char path[96];
+
+	for (const char *const *name = names[kind]; *name; name++) {
+		snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%lu/%s", cpu, *name);
+		if (read_file(root, path, list))
+			return true;
+	}
+	return false;
+}
+
+/* All cohorts of a kind; where that cannot be read, there is one. */
+static void read_cohorts(const char *root, enum pk_cohort kind, const char *online)
+{
+	static uint8_t seen[PK_CPUS_MAX];
+	unsigned long cpu, last;
+	char list[TEXT];
+
+	memset(seen, 0, sizeof(seen));
+	cohorts[kind] = 0;
+	while (next_range(&online, &cpu, &last))
+		for (; cpu <= last && cpu < PK_CPUS_MAX; cpu++)
+			if (!seen[cpu] && (!read_cohort(root, kind, cpu, list) || !add_cohort(kind, list, seen))) {
+				memset(cohort_of[kind], 0, sizeof(cohort_of[kind]));
+				cohorts[kind] = 1;
+				return;
+			}
+	if (!cohorts[kind])
+		cohorts[kind] = 1;
+}
+
+static unsigned count(const char *list)
+{
+	unsigned long cpu, last;
+	unsigned n = 0;
+
+	while (next_range(&list, &cpu, &last))
+		n += last >= cpu && last < PK_CPUS_MAX ? (unsigned)(last - cpu + 1) : 0;
+	return n;
+}
+
+/* Of a machine of one node the cache groups are the sockets, if a group has CPUs enough to keep a lock for a while. */
+static void read_groups(const char *root)
+{
+	char online[TEXT];
+	unsigned n;
+
+	if (!read_file(root, "/sys/devices/system/cpu/online", online) || count(online) < 2 * GROUP_LEAST)
+		return;
+	read_cohorts(root, PK_COHORT_CACHE, online);
+	n = cohorts[PK_COHORT_CACHE];
+	if (n < 2 || n > PK_SOCKETS_MAX || count(online) / n < GROUP_LEAST)
+		return;
+	for (unsigned cpu = 0; cpu < PK_CPUS_MAX; cpu++)
+		socket_of[cpu] = (uint8_t)cohort_of[PK_COHORT_CACHE][cpu];
+	pk_sockets = n;
+	by_group = true;
 }
 
 /* The CPUs that this process may run on, by socket. */
@@ -189,6 +281,8 @@ void pk_topology_read(const char *root, const char *description)
 		pk_config.topology = "";
 	}
 	read_sockets(root);
+	if (pk_sockets == 1)
+		read_groups(root);
 	total = read_affinity();
 	if (!total) {
 		/* Refused. One CPU: nobody will spin for long. */
@@ -241,65 +335,6 @@ unsigned pk_socket_here(uint32_t serial)
 	return cpu >= 0 && cpu < PK_CPUS_MAX ? socket_of[cpu] : 0;
 }
 
-/* The CPUs of that list are a cohort of their own, the next one; but for those that are in
- * one already. False: the list says nothing. */
-static bool add_cohort(enum pk_cohort kind, const char *list, uint8_t seen[PK_CPUS_MAX])
-{
-	unsigned long cpu, last;
-	bool any = false;
-
-	while (next_range(&list, &cpu, &last))
-		for (; cpu <= last && cpu < PK_CPUS_MAX; cpu++)
-			if (!seen[cpu]) {
-				seen[cpu] = 1;
-				cohort_of[kind][cpu] = (uint16_t)cohorts[kind];
-				if (!any)
-					first_of[kind][cohorts[kind]] = (uint16_t)cpu;
-				any = true;
-			}
-	cohorts[kind] += any;
-	return any;
-}
-
-/* The file that lists the CPUs of the cohort of a CPU, one name after the other. */
-static bool read_cohort(const char *root, enum pk_cohort kind, unsigned long cpu, char list[TEXT])
-{
-	static const char *const names[PK_COHORTS][4] = {
-		[PK_COHORT_CORE] = {"topology/core_cpus_list", "topology/thread_siblings_list"},
-		[PK_COHORT_CACHE] = {"cache/index4/shared_cpu_list", "cache/index3/shared_cpu_list",
-				     "cache/index2/shared_cpu_list"},
-		[PK_COHORT_PACKAGE] = {"topology/package_cpus_list", "topology/core_siblings_list"},
-	};
-	char path[96];
-
-	for (const char *const *name = names[kind]; *name; name++) {
-		snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%lu/%s", cpu, *name);
-		if (read_file(root, path, list))
-			return true;
-	}
-	return false;
-}
-
-/* All cohorts of a kind; where that cannot be read, there is one. */
-static void read_cohorts(const char *root, enum pk_cohort kind, const char *online)
-{
-	static uint8_t seen[PK_CPUS_MAX];
-	unsigned long cpu, last;
-	char list[TEXT];
-
-	memset(seen, 0, sizeof(seen));
-	cohorts[kind] = 0;
-	while (next_range(&online, &cpu, &last))
-		for (; cpu <= last && cpu < PK_CPUS_MAX; cpu++)
-			if (!seen[cpu] && (!read_cohort(root, kind, cpu, list) || !add_cohort(kind, list, seen))) {
-				memset(cohort_of[kind], 0, sizeof(cohort_of[kind]));
-				cohorts[kind] = 1;
-				return;
-			}
-	if (!cohorts[kind])
-		cohorts[kind] = 1;
-}
-
 static void make_cohorts(enum pk_cohort kind, unsigned cpus)
 {
 	cohorts[kind] = pk_sockets * virtual_cpus / cpus;
@@ -325,16 +360,6 @@ static bool lies_in(enum pk_cohort kind, enum pk_cohort around, const char *onli
 			    pk_cohort_around(kind, cohort_at(kind, (unsigned)cpu), around))
 				return false;
 	return true;
-}
-
-static unsigned count(const char *list)
-{
-	unsigned long cpu, last;
-	unsigned n = 0;
-
-	while (next_range(&list, &cpu, &last))
-		n += last >= cpu && last < PK_CPUS_MAX ? (unsigned)(last - cpu + 1) : 0;
-	return n;
 }
 
 static bool is_in(const char *names, const char *name)
@@ -400,7 +425,7 @@ void pk_levels_read(const char *root, const char *wanted)
 		make_cohorts(PK_COHORT_CACHE, virtual_group);
 	}
 	for (int kind = 0; kind < PK_COHORTS; kind++) {
-		if (!is_in(wanted, pk_cohort_name(kind)))
+		if (!is_in(wanted, pk_cohort_name(kind)) || (kind == PK_COHORT_NODE && by_group))
 			continue;
 		if (!virtual_cpus && kind != PK_COHORT_NODE)
 			read_cohorts(root, kind, online);

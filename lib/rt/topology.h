@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* SPDX-FileCopyrightText: 2026 The parkade authors */
 /* The machine: which socket a thread runs on, and how many CPUs the process may
- * use. "Socket" is a NUMA node that has CPUs, numbered from 0 without gaps.
+ * use. "Socket" is a NUMA node that has CPUs, or, on a machine of one node, a group of CPUs that share a cache, if there are
+ * several and they are large; numbered from 0 without gaps.
  *
  * Read once, by the constructor: the loader has just used the same system calls
  * to load this library, so no sandbox forbids them yet, and a daemon's chroot
@@ -35,7 +36,7 @@ unsigned pk_socket_here(uint32_t serial);
 enum pk_cohort {
 	PK_COHORT_CORE,
 	PK_COHORT_CACHE,
-	PK_COHORT_NODE, /* a socket, in the words of this file */
+	PK_COHORT_NODE, /* a socket, in the words of this file; no level if sockets are cache groups */
 	PK_COHORT_PACKAGE,
 	PK_COHORTS
 };

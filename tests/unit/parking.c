@@ -22,39 +22,44 @@ static struct pk_gate gate;
 
 /* ---- parking by socket ---- */
 
-static enum pk_manner manner[2];
-static bool back[2];
+enum { COHORTS = 4 };
+
+static enum pk_manner manner[COHORTS];
+static bool back[COHORTS];
 
 static void *sleep_in_lot(void *number)
 {
-	unsigned socket = (unsigned)(uintptr_t)number;
+	unsigned cohort = (unsigned)(uintptr_t)number;
 	struct timespec until = pk_clock_after(10000000);
 
-	manner[socket] = pk_lot_park(&gate, socket, &until);
-	pk_store_release(&back[socket], true);
+	manner[cohort] = pk_lot_park(&gate, cohort, &until);
+	pk_store_release(&back[cohort], true);
 	return NULL;
 }
 
 /* A gate in whose queue somebody is. */
-static void make_busy(void)
+static void make_busy(const char *topology)
 {
 	pk_incarnation_next();
-	pk_topology_read("", "2x3");
+	pk_topology_read("", topology);
 	pk_spin_setup();
+	pk_lot_setup("auto");
+	pk_levels_read("", "");
+	pk_lot_divide();
 	node[0] = new_node(&pk_mcs);
 	gate.queue.tail = pk_waiter_name(node[0]);
 }
 
-static pthread_t sleeper(unsigned socket)
+static pthread_t sleeper(unsigned cohort)
 {
 	pthread_t thread;
 
-	pk_store_relaxed(&back[socket], false);
-	ck_assert_int_eq(pthread_create(&thread, NULL, sleep_in_lot, (void *)(uintptr_t)socket), 0);
-	while (!pk_bay_next(socket, &gate.queue.aux, NULL) || !(pk_load_relaxed(&gate.flags) & PK_FLAG_LOT))
+	pk_store_relaxed(&back[cohort], false);
+	ck_assert_int_eq(pthread_create(&thread, NULL, sleep_in_lot, (void *)(uintptr_t)cohort), 0);
+	while (!pk_bay_next(cohort, &gate.queue.aux, NULL) || !(pk_load_relaxed(&gate.flags) & PK_FLAG_LOT))
 		usleep(100);
 	usleep(20000); /* asleep by now */
-	ck_assert(!pk_load_acquire(&back[socket]));
+	ck_assert(!pk_load_acquire(&back[cohort]));
 	return thread;
 }
 
@@ -64,7 +69,7 @@ START_TEST(lot_calls)
 {
 	pthread_t thread[2];
 
-	make_busy();
+	make_busy("2x3");
 	pk_config.batch = 2; /* two are called at once where there is room for one spinner beside the head */
 	thread[0] = sleeper(0);
 	thread[1] = sleeper(1);
@@ -89,6 +94,88 @@ START_TEST(lot_calls)
 	ck_assert_int_eq(manner[0], PK_CALLED);
 	pk_lot_check(&gate, 0);
 	ck_assert_uint_eq(gate.flags, 0);
+}
+END_TEST
+
+/* Of so many sleepers, one in each cohort, just those are back whose bits are set. */
+static void check_back(unsigned sleepers, unsigned expected)
+{
+	unsigned seen = 0;
+
+	usleep(20000);
+	for (unsigned c = 0; c < sleepers; c++)
+		seen |= (unsigned)pk_load_acquire(&back[c]) << c;
+	ck_assert_uint_eq(seen, expected);
+}
+
+/* Where cache groups share sockets, waiters sleep by group: first those of the caller's are called, then the others of its
+ * socket, together, then others. Who is to stay in the queue is of each of the other groups in turn. */
+START_TEST(lot_groups)
+{
+	enum { ALL = (1 << COHORTS) - 1 };
+	pthread_t thread[COHORTS];
+
+	make_busy("2x2x3x1");
+	for (unsigned serial = 0; serial < 2; serial++)
+		ck_assert_uint_eq(pk_lot_cohort(0, serial), pk_cohort_here(PK_COHORT_CACHE, serial));
+	for (unsigned c = 0; c < COHORTS; c++)
+		thread[c] = sleeper(c);
+	for (unsigned k = 0; k < COHORTS; k++) {
+		unsigned next = (2 + k) % COHORTS ? (2 + k) % COHORTS : 1; /* 2, 3, not itself, 1 */
+
+		pk_lot_rotate(&gate, 0, 256 * (k + 1));
+		check_back(COHORTS, 1u << next);
+		pthread_join(thread[next], NULL);
+		ck_assert_int_eq(manner[next], PK_STAYS);
+		thread[next] = sleeper(next);
+	}
+	gate.queue.tail = 0;
+	pk_lot_check(&gate, 1);
+	check_back(COHORTS, 1 << 1);
+	pk_lot_check(&gate, 1);
+	check_back(COHORTS, 1 << 1 | 1 << 0);
+	pk_lot_check(&gate, 1);
+	check_back(COHORTS, ALL & ~(1 << 3));
+	pk_lot_check(&gate, 1);
+	check_back(COHORTS, ALL);
+	for (unsigned c = 0; c < COHORTS; c++)
+		pthread_join(thread[c], NULL);
+	pk_lot_check(&gate, 1);
+	ck_assert_uint_eq(gate.flags, 0);
+}
+END_TEST
+
+/* The neighbours are called together, as many as there is room for; after its turn, the next group alone. Groups of two CPUs
+ * are none. */
+START_TEST(lot_neighbours)
+{
+	pthread_t thread[COHORTS];
+
+	pk_config.batch = 4;
+	make_busy("1x4x3x1");
+	for (unsigned c = 1; c < COHORTS; c++)
+		thread[c] = sleeper(c);
+	gate.queue.tail = 0;
+	pk_lot_check(&gate, 2);
+	pthread_join(thread[2], NULL);
+	check_back(COHORTS, 1 << 2);
+	pk_lot_check(&gate, 2);
+	check_back(COHORTS, 1 << 1 | 1 << 2 | 1 << 3);
+	pthread_join(thread[1], NULL);
+	pthread_join(thread[3], NULL);
+	gate.queue.tail = pk_waiter_name(node[0]);
+	for (unsigned c = 0; c < COHORTS; c++)
+		thread[c] = sleeper(c);
+	pk_bay_next(3, &gate.queue.aux, NULL)->lead = 1; /* of 4, a quarter */
+	gate.queue.tail = 0;
+	pk_lot_check(&gate, 3);
+	check_back(COHORTS, 1 << 0);
+	while (gate.flags)
+		pk_lot_check(&gate, 0);
+	for (unsigned c = 0; c < COHORTS; c++)
+		pthread_join(thread[c], NULL);
+	make_busy("2x2x2x1");
+	ck_assert_uint_eq(pk_lot_cohort(1, 0), 1);
 }
 END_TEST
 
@@ -163,7 +250,7 @@ START_TEST(lot_refuses)
 {
 	struct timespec past = {1, 0}, until = pk_clock_after(10000000);
 
-	make_busy();
+	make_busy("2x3");
 	ck_assert_int_eq(pk_lot_park(&gate, 0, &past), PK_STAYS);
 	gate.queue.tail = 0;
 	ck_assert_int_eq(pk_lot_park(&gate, 0, &until), PK_CALLED);
@@ -180,7 +267,7 @@ START_TEST(lot_rotates)
 {
 	pthread_t thread[2];
 
-	make_busy();
+	make_busy("2x3");
 	thread[0] = sleeper(0);
 	thread[1] = sleeper(1);
 	for (unsigned turn = 1; turn < 64; turn++)
@@ -474,7 +561,7 @@ END_TEST
 
 /* ---- spinners ---- */
 
-/* Half of a socket's CPUs spin at most; fewer when waiters spin in vain, and again more for each 32 that do not. Who
+/* Half of a socket's CPUs spin at most, or seven of eight where there are other sockets; fewer when waiters spin in vain, and again more for each 32 that do not. Who
  * has been called does so in any case, and who is to sleep in none. */
 START_TEST(spinners_learn)
 {
@@ -518,6 +605,12 @@ START_TEST(spinners_learn)
 	pk_topology_read("", "1x64");
 	pk_spin_setup();
 	ck_assert_uint_eq(pk_spin_limit(0), 16);
+	pk_topology_read("", "2x15");
+	pk_spin_setup();
+	ck_assert_uint_eq(pk_spin_limit(1), 13);
+	pk_topology_read("", "2x3");
+	pk_spin_setup();
+	ck_assert_uint_eq(pk_spin_limit(1), 2);
 }
 END_TEST
 
@@ -550,6 +643,6 @@ START_TEST(spinners_miss_together)
 }
 END_TEST
 
-UNIT("parking", {lot_calls, 1}, {lot_moves, 1}, {lot_refuses, 1}, {lot_rotates, 1}, {lot_adapts, 1}, {lot_heads_tell, 2},
-     {heads_probe, 1}, {looks_away, 1}, {looks_away_in_a_queue, 1},
+UNIT("parking", {lot_calls, 1}, {lot_groups, 1}, {lot_neighbours, 1}, {lot_moves, 1}, {lot_refuses, 1}, {lot_rotates, 1},
+     {lot_adapts, 1}, {lot_heads_tell, 2}, {heads_probe, 1}, {looks_away, 1}, {looks_away_in_a_queue, 1},
      {spinners_learn, 1}, {spinners_miss_together, 1})

@@ -59,7 +59,8 @@ def say_settings(environment):
 def say_machine(machine, environment):
     assumed = settings.taken(environment, "TOPOLOGY")
     levels = ", ".join(f"{len(machine.cohorts(kind, machine.online))} of {kind}" for kind in machine.levels)
-    say("machine", f"sockets: {len(machine.sockets)}; levels: {levels or 'none'}" +
+    groups = ", the cache groups" if machine.by_group else ""
+    say("machine", f"sockets: {len(machine.sockets)}{groups}; levels: {levels or 'none'}" +
         (f"; PARKADE_TOPOLOGY assumes {assumed}" if assumed else ""))
     quota = f", quota of {machine.quota}" if machine.quota is not None else ""
     say("CPUs", f"{spell(machine.usable)}{quota}")

@@ -13,6 +13,7 @@ KINDS = ("core", "cache", "node", "package")    # the innermost first
 CPUS_MAX = 8192
 SOCKETS_MAX = 256
 TEXT = 4096                     # what the library reads of a file
+GROUP_LEAST = 6                 # CPUs of a cache group that is taken for a socket
 FILES = {
     "core": ("topology/core_cpus_list", "topology/thread_siblings_list"),
     "cache": ("cache/index4/shared_cpu_list", "cache/index3/shared_cpu_list", "cache/index2/shared_cpu_list"),
@@ -96,13 +97,17 @@ def read_quota(root, process="self"):
 
 class Machine:
     """What sysfs says: `online' and `usable' CPUs, `quota' or None, `partitions' and `counts' of all kinds of cohorts,
-    `levels', the kinds that say something, and for each socket how many CPUs may be used."""
+    `levels', the kinds that say something, and for each socket how many CPUs may be used. Where the sockets are cache groups
+    (`by_group') they are what is told of the nodes."""
 
     def __init__(self, root="", usable=None, process="self"):
         self.usable = sorted(os.sched_getaffinity(0) if usable is None else usable)
         self.quota = read_quota(root, process)
         self.online = list(ranges(read_file(root, "/sys/devices/system/cpu/online") or ""))
         found = {kind: read_nodes(root) if kind == "node" else read_cohorts(root, kind, self.online) for kind in KINDS}
+        self.by_group = found["node"][0] == 1 and self.has_groups(found["cache"][0])
+        if self.by_group:
+            found["node"] = found["cache"]
         self.counts = {kind: count for kind, (count, _) in found.items()}
         self.partitions = {kind: partition for kind, (_, partition) in found.items()}
         self.levels = self.find_levels()
@@ -111,6 +116,11 @@ class Machine:
             self.sockets[self.cohort("node", cpu)] += 1
         if self.quota is not None and self.quota < len(self.usable):
             self.sockets = [n * self.quota // len(self.usable) for n in self.sockets]
+
+    def has_groups(self, caches):
+        """Of a machine of one node the cache groups are the sockets, if they are large."""
+        return (len(self.online) >= 2 * GROUP_LEAST and 1 < caches <= SOCKETS_MAX and
+                len(self.online) // caches >= GROUP_LEAST)
 
     def cohort(self, kind, cpu):
         return self.partitions[kind].get(cpu, 0)
@@ -126,7 +136,7 @@ class Machine:
     def find_levels(self):
         levels = []
         for kind in KINDS:
-            if not 1 < self.counts[kind] < len(self.online):
+            if not 1 < self.counts[kind] < len(self.online) or (kind == "node" and self.by_group):
                 continue
             while levels and not (self.counts[levels[-1]] > self.counts[kind] and self.lies_in(levels[-1], kind)):
                 if kind != "node":

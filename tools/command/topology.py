@@ -240,7 +240,8 @@ def describe_machine(machine):
              ("usable", f"{count(len(machine.usable), 'CPU')}: {spell(machine.usable)}")]
     if machine.quota is not None:
         lines.append(("quota", f"{count(machine.quota, 'CPU')}, by the cgroup"))
-    lines.append(("sockets", f"{len(machine.sockets)}; CPUs to use on each: {', '.join(map(str, machine.sockets))}"))
+    what = ", the cache groups" if machine.by_group else ""
+    lines.append(("sockets", f"{len(machine.sockets)}{what}; CPUs to use on each: {', '.join(map(str, machine.sockets))}"))
     lines = [f"{what:<9}{text}" for what, text in lines]
     lines += describe_setting(os.environ)
     if not machine.levels:
