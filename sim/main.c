@@ -27,13 +27,13 @@
 
 enum { USAGE = 2, CPUS_NAMED = 64 };
 
-uint64_t sim_end_of_load, sim_trace_from, sim_trace_to;
+uint64_t sim_warm, sim_end_of_load, sim_trace_from, sim_trace_to;
 
 static struct {
 	const char *machine;
 	const struct sim_load *load;
 	struct sim_options load_options;
-	uint64_t us, seed;
+	uint64_t us, warmup, seed;
 	uint64_t trace, trace_ns;
 	bool pack, header;
 	unsigned cpu[CPUS_NAMED], cpus;
@@ -53,6 +53,7 @@ static void help(void)
 	       "  --load=NAME       what the threads do (below)\n"
 	       "  --threads=N       how many (1)\n"
 	       "  --us=N            for how many simulated microseconds (2000)\n"
+	       "  --warmup=N        for how many before, which do not count (0)\n"
 	       "  --seed=N          the dice (1)\n"
 	       "  --pack            fill the machine one node after the other; without it the packages in turn\n"
 	       "  --cpus=N,N,...    the CPUs of the first threads, on which they are to begin\n"
@@ -137,6 +138,7 @@ static void parse(int argc, char **argv)
 		{"help", 0, NULL, 'h'},	   {"stall", 1, NULL, 'S'},
 		{"trace", 1, NULL, 'T'},   {"trace-ns", 1, NULL, 'N'},
 		{"cpus", 1, NULL, 'c'},	   {"held", 1, NULL, 'e'},
+		{"warmup", 1, NULL, 'W'},
 		{0},
 	};
 	struct sim_options *o = &asked.load_options;
@@ -159,6 +161,9 @@ static void parse(int argc, char **argv)
 			break;
 		case 'u':
 			asked.us = number(name, optarg, 1, 100000000);
+			break;
+		case 'W':
+			asked.warmup = number(name, optarg, 0, 100000000);
 			break;
 		case 's':
 			asked.seed = number(name, optarg, 0, UINT64_MAX);
@@ -243,6 +248,21 @@ static const char *const stats[] = {
 #undef PK_STAT
 };
 
+static uint64_t before[PK_STATS]; /* it began to count */
+
+void sim_start_over(void)
+{
+	memset(sim_measure.ops, 0, asked.load_options.threads * sizeof(*sim_measure.ops));
+	memset(sim_measure.handed, 0, sizeof(sim_measure.handed));
+	memset(sim_measure.waits, 0, sizeof(sim_measure.waits));
+	sim_measure.taken = sim_measure.longest = 0;
+	memset(sim_transfers, 0, sizeof(sim_transfers));
+	sim_fetches = 0;
+	memset(&sim_counts, 0, sizeof(sim_counts));
+	for (int i = 0; i < PK_STATS; i++)
+		before[i] = pk_stat_sum(i);
+}
+
 static void header(void)
 {
 	printf("kind,machine,cpus,load,policy,threads,seed,us,ops,ops_per_us,fairness,taken");
@@ -300,7 +320,7 @@ static void report(void)
 	printf(",%llu,%llu,%llu,%llu", U(sim_ns(sim_wait_permille(500))), U(sim_ns(sim_wait_permille(900))),
 	       U(sim_ns(sim_wait_permille(990))), U(sim_ns(sim_measure.longest)));
 	for (int i = 0; i < PK_STATS; i++)
-		printf(",%llu", U(pk_stat_sum(i)));
+		printf(",%llu", U(pk_stat_sum(i) - before[i]));
 	printf("\n");
 }
 
@@ -329,7 +349,8 @@ static int run(void)
 		sim_trace_from = sim_cycles(asked.trace);
 		sim_trace_to = sim_trace_from + sim_cycles(asked.trace_ns);
 	}
-	sim_end_of_load = sim_cycles(asked.us * 1000);
+	sim_warm = sim_cycles(asked.warmup * 1000);
+	sim_end_of_load = sim_warm + sim_cycles(asked.us * 1000);
 	/* Those who wait get their turn still, however slowly. */
 	limit = sim_end_of_load * 20 + sim_cycles(2000000000);
 	asked.load->prepare(o);

@@ -7,8 +7,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* When the load's threads are to come to an end. */
-extern uint64_t sim_end_of_load;
+/* When counting begins, and when the load's threads are to come to an end. */
+extern uint64_t sim_warm, sim_end_of_load;
+
+/* Forget what has been counted. */
+void sim_start_over(void);
 
 /* From when to when, in cycles, what happens is printed: a line for each access to memory
  * that is shared, each look at a futex and each lock that changes hands. */

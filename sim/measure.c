@@ -16,6 +16,15 @@ uint64_t sim_asks(void)
 	return sim_time();
 }
 
+/* What comes before is warming up. */
+static void begin(void)
+{
+	if (sim_time() < sim_warm || sim_measure.begun)
+		return;
+	sim_measure.begun = true;
+	sim_start_over();
+}
+
 /* Eight to a doubling: at most an eighth too low. */
 static unsigned bucket(uint64_t cycles)
 {
@@ -37,6 +46,7 @@ void sim_has(struct sim_probe *p, uint64_t asked, bool shared)
 	uint64_t waited = sim_time() - asked;
 	unsigned cpu = sim_self->cpu;
 
+	begin();
 	if (p->holder || (p->readers && !shared))
 		sim_fail("two have the lock");
 	if (shared)
@@ -66,6 +76,7 @@ void sim_gives(struct sim_probe *p, bool shared)
 
 void sim_op(void)
 {
+	begin();
 	if (!sim_over())
 		sim_measure.ops[sim_self->number]++;
 }

@@ -21,7 +21,7 @@ struct sim_measure {
 	uint64_t waits[SIM_BUCKETS];   /* by time, eight to a doubling */
 	uint64_t longest;
 	uint64_t *ops; /* of each thread */
-	bool broken;
+	bool begun, broken;
 };
 
 extern struct sim_measure sim_measure;
