@@ -14,7 +14,10 @@
  *
  * Deviations (D1-D4 are in list.h)
  *  D5	The walk stops where `next` is null instead of comparing with the lock's
- *	tail (figure 4 line 80): one line less to fetch, the same nodes stay put.
+ *	tail (figure 4 line 80): one line less to fetch. The last one, which figure 4 leaves
+ *	in its place, is moved as well if it is of our socket: on eight sockets it is
+ *	often the only one (sim/FINDINGS.md). The queue is cut before it for that, which fails
+ *	if somebody has joined behind it.
  *  D6	"No shuffling required" (line 85) is decided by adjacency to the last of
  *	the group, not by the predecessor's socket: it stays true when the walk
  *	resumes further back (D7) or has skipped a waiter.
@@ -30,7 +33,9 @@
  *	hundred times as long as those of the paper, and so would PARKADE_BATCH of them.
  *  D13	A head that comes from its sleep, moved to the word (D4), and finds it free has
  *	not shuffled. It does so when it leaves, in the critical section, which is no
- *	longer for that than for its wake-up.
+ *	longer for that than for its wake-up. Another one whose successor is of another
+ *	socket does so, too, as far as to the first of its own, or a few: that costs less
+ *	than the lock's way there.
  *
  * State of the role: `shuffler` of one node in the queue is 1, or of none.
  *	0 -> 1	by the shuffler, of the last of its group (itself, maybe)
@@ -54,12 +59,17 @@
  * Cost: see list.h.
  * Progress: a walk ends at the tail, at the batch bound, or when the word is
  *	free (head) or headship has come (others). */
+#include <limits.h>
+
 #include "admit/list.h"
 #include "rt/clock.h"
 #include "rt/config.h"
 #include "rt/topology.h"
 
-enum { GROUP_MS = 20 };
+enum {
+	GROUP_MS = 20,
+	FEW = 8, /* waiters that are looked at in the critical section */
+};
 
 /* When the group has begun is a hint in the queue: lost or another's, it makes a group
  * shorter or longer. */
@@ -81,15 +91,46 @@ static struct pk_waiter *step(const struct pk_waiter *prev)
 	return cur && pk_list_next(cur) ? cur : NULL;
 }
 
-/* The shuffler s walks the queue. `word`: the lock's, if s is the head. */
-static void shuffle(struct pk_queue *q, struct pk_waiter *s, const int *word)
+/* Who comes after prev and is the last one, of s' socket and not in its place behind `last`; or null. Not one that is put
+ * there asleep: prev, if it gives up, wakes that (list.h), and does not see it while it is moved. */
+static struct pk_waiter *straggler(const struct pk_waiter *s, const struct pk_waiter *last, const struct pk_waiter *prev)
+{
+	struct pk_waiter *cur = prev == last ? NULL : pk_list_next(prev);
+
+	if (!cur || cur->socket != s->socket || cur->manner >= PK_UNTIMED)
+		return NULL;
+	return !pk_load_relaxed(&cur->next) && !pk_list_gone(cur) ? cur : NULL;
+}
+
+/* Have the queue end with prev. False: somebody is behind cur, or just joining. */
+static bool cut(struct pk_queue *q, struct pk_waiter *prev, struct pk_waiter *cur)
+{
+	pk_store_relaxed(&prev->next, NULL); /* relaxed: the tail publishes it; nobody else follows it */
+	if (pk_tail_cut(q, cur, prev))
+		return true;
+	pk_store_release(&prev->next, cur); /* O2 */
+	return false;
+}
+
+/* Put cur, which is in no list, behind `last`. */
+static void append(struct pk_waiter *s, struct pk_waiter *last, struct pk_waiter *cur)
+{
+	pk_store_release(&cur->next, pk_load_relaxed(&last->next)); /* O2 */
+	pk_store_release(&last->next, cur);			    /* O2 */
+	pk_count(s, PK_STAT_shuffled);
+}
+
+/* The shuffler s walks the queue. `word`: the lock's, if s is the head. `one`: it has the word, needs but one,
+ * and looks at a few. */
+static void shuffle(struct pk_queue *q, struct pk_waiter *s, const int *word, bool one)
 {
 	struct pk_waiter *last = s; /* the end of the group */
 	struct pk_waiter *prev = s->hint ? s->hint : s;
 	struct pk_waiter *cur;
 	uint32_t batch = s->batch ? s->batch : 1;
+	unsigned looks = one ? FEW : UINT_MAX;
 
-	if (!step(prev))
+	if (!step(prev) && !straggler(s, last, prev))
 		return; /* before a look at the queue, whose line is the lock's */
 	if (!s->batch)
 		pk_aux_set_hint(q, PK_HINT_SINCE, now_ms());
@@ -98,7 +139,7 @@ static void shuffle(struct pk_queue *q, struct pk_waiter *s, const int *word)
 	pk_store_relaxed(&s->shuffler, 0);
 	if (batch >= pk_knob(batch) || is_over(q))
 		return;
-	while ((cur = step(prev))) {
+	while ((cur = step(prev)) && looks--) {
 		struct pk_waiter *next = pk_list_next(cur);
 
 		if (pk_list_gone(cur)) {
@@ -113,18 +154,22 @@ static void shuffle(struct pk_queue *q, struct pk_waiter *s, const int *word)
 			if (prev == last) { /* D6 */
 				prev = cur;
 			} else {
-				pk_store_release(&prev->next, next);			    /* O2 */
-				pk_store_release(&cur->next, pk_load_relaxed(&last->next)); /* O2 */
-				pk_store_release(&last->next, cur);			    /* O2 */
-				pk_count(s, PK_STAT_shuffled);
+				pk_store_release(&prev->next, next); /* O2 */
+				append(s, last, cur);
 			}
 			last = cur;
 			pk_list_rouse(s, cur);
-			if (batch >= pk_knob(batch))
+			if (one || batch >= pk_knob(batch))
 				break; /* D8 */
 		}
 		if (word ? !pk_load_relaxed(word) : pk_state(pk_load_relaxed(&s->status)) >= PK_HEAD)
 			break;
+	}
+	if (batch < pk_knob(batch) && !(one && last != s) && (cur = straggler(s, last, prev)) && cut(q, prev, cur)) {
+		cur->batch = ++batch;
+		append(s, last, cur);
+		last = cur;
+		pk_list_rouse(s, cur);
 	}
 	last->hint = prev == last ? NULL : prev; /* D7 */
 	pk_store_release(&last->shuffler, 1);	 /* O5 */
@@ -133,7 +178,7 @@ static void shuffle(struct pk_queue *q, struct pk_waiter *s, const int *word)
 static void poll_role(struct pk_queue *q, struct pk_waiter *w)
 {
 	if (pk_load_acquire(&w->shuffler)) /* O5 */
-		shuffle(q, w, NULL);
+		shuffle(q, w, NULL, false);
 }
 
 /* Whether the head w is to shuffle. */
@@ -156,14 +201,16 @@ static unsigned tend(struct pk_queue *q, struct pk_waiter *w, const int *word)
 		return 0;
 	pk_list_rouse(w, n);
 	if (has_role(w))
-		shuffle(q, w, word);
+		shuffle(q, w, word, false);
 	return 0;
 }
 
 static void leave(struct pk_queue *q, struct pk_waiter *w, int *held)
 {
-	if (held && w->slept && has_role(w) && pk_list_reap(w)) /* D13 */
-		shuffle(q, w, held);
+	struct pk_waiter *n = held && has_role(w) ? pk_list_reap(w) : NULL;
+
+	if (n && (w->slept || n->socket != w->socket)) /* D13 */
+		shuffle(q, w, held, !w->slept);
 	pk_list_pass(q, w, held);
 }
 

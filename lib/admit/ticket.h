@@ -31,6 +31,9 @@
  *  O2	status: release in pk_waiter_abandon(), which the exchange to DEAD passes on, acquire in bury_at(): the
  *	node's queue and number. The node may be in use anew by then; who exchanges the status, which counts the
  *	uses, knows that it was not.
+ * Waiting: who waits looks more and more seldom while the number shown stays (pk_ticket_pause): `aux` lies in the
+ *	lock's line. Proportional back-off, as in the paper of tkt.c (TOCS 1991, section 2.2), but in the time that has gone
+ *	by: between cohorts the next number may be a hundred hand-overs away.
  * Fairness: first come, first served among those who queue.
  * Cost: as list.h: nothing for a lock, its record for a waiting thread. */
 #ifndef PK_TICKET_H
@@ -40,6 +43,7 @@
 #include "base/await.h"
 #include "rt/clock.h"
 #include "rt/doze.h"
+#include "rt/rounds.h"
 #include "rt/spin.h"
 #include "rt/storey.h"
 #include "rt/thread.h"
@@ -53,6 +57,8 @@ enum {
 	PK_TICKET_SHOWN = 2, /* where the number begins */
 	PK_TICKET_NEXT = PK_TICKET_SHOWN + PK_TICKET_BITS,
 	PK_TICKET_LOOK_US = 100000, /* after so long a sleeper looks again */
+	PK_TICKET_GAP_NS = 1000,    /* between two looks of a spinner, at most, */
+	PK_TICKET_GAP_SHARE = 8,    /* and this part of the time that the number has stayed */
 };
 
 _Static_assert((uint32_t)PK_TICKET_MASK << PK_TICKET_NEXT <= PK_AUX_STATE, "the tickets have no room in `aux`");
@@ -250,12 +256,35 @@ PK_INLINE void pk_ticket_doze(const uint32_t *word, uint32_t expected, uint32_t 
 	pk_futex_wait_bits(word, expected, bit, &(struct pk_deadline){&end, CLOCK_MONOTONIC});
 }
 
+/* What a spinner has seen: the number shown, and for how many rounds. */
+struct pk_ticket_seen {
+	uint32_t shown;
+	unsigned rounds;
+};
+
+/* Look away for a while that fits what has been seen. */
+PK_INLINE void pk_ticket_pause(const struct pk_queue *q, struct pk_ticket_seen *seen, unsigned widest, unsigned *budget)
+{
+	uint32_t shown = pk_ticket_shown(pk_load_relaxed(&q->aux));
+	unsigned gap;
+
+	if (shown != seen->shown)
+		*seen = (struct pk_ticket_seen){shown, 0};
+	gap = seen->rounds / PK_TICKET_GAP_SHARE;
+	gap = gap < widest ? gap : widest;
+	seen->rounds += 1 + gap;
+	while (gap-- && *budget > 1)
+		pk_spent(budget);
+}
+
 /* Sleep, or not, until there is something to look at. */
 typedef void pk_ticket_sleep(struct pk_queue *q, struct pk_waiter *w);
 
 PK_INLINE enum pk_entered pk_ticket_wait(struct pk_queue *q, struct pk_waiter *w, pk_ticket_sleep *sleep)
 {
 	unsigned budget = pk_ticket_is_up(q, w) ? 0 : pk_spin_begin(w);
+	unsigned widest = budget ? pk_rounds_in(PK_TICKET_GAP_NS) : 0;
+	struct pk_ticket_seen seen = {0, 0};
 
 	for (;;) {
 		/* First this: a dead number may be shown, for a moment. */
@@ -265,6 +294,8 @@ PK_INLINE enum pk_entered pk_ticket_wait(struct pk_queue *q, struct pk_waiter *w
 		}
 		if (pk_ticket_is_up(q, w))
 			break;
+		if (widest)
+			pk_ticket_pause(q, &seen, widest, &budget);
 		if (!pk_spent(&budget))
 			continue;
 		pk_spin_missed(w);
