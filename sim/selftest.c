@@ -12,7 +12,11 @@
 #include "sim/lines.h"
 #include "sim/main.h"
 
-uint64_t sim_end_of_load, sim_trace_from, sim_trace_to;
+uint64_t sim_warm, sim_end_of_load, sim_trace_from, sim_trace_to;
+
+void sim_start_over(void)
+{
+}
 
 void sim_trace(const char *format, ...)
 {

@@ -221,13 +221,13 @@ static struct pk_bay *enter_bay(pthread_spinlock_t *lock, const struct pk_record
 	return NULL;
 }
 
-/* By way of the socket's bay, if it has one. */
+/* By way of the socket's bay, if it has one. Not where sockets are but caches: nothing has measured whether that pays. */
 static void wait_served(pthread_spinlock_t *lock)
 {
 	struct pk_record *r;
 	struct pk_bay *bay;
 
-	r = pk_sockets > 1 ? pk_thread_record() : NULL;
+	r = pk_sockets > 1 && !pk_sockets_are_caches ? pk_thread_record() : NULL;
 	bay = r ? enter_bay(lock, r) : NULL;
 	if (!bay) {
 		wait_at_word(lock);

@@ -24,11 +24,11 @@
 enum {
 	TEXT = 4096,
 	LEVELS = 4,
-	GROUP_LEAST = 6, /* CPUs of a cache group that is taken for a socket */
+	GROUP_LEAST = 6, /* CPUs of a cache group that is taken for a socket, on average */
 };
 
 unsigned pk_sockets = 1;
-static bool by_group; /* they are cache groups */
+bool pk_sockets_are_caches;
 static uint8_t socket_of[PK_CPUS_MAX];
 static uint16_t cpus_on[PK_SOCKETS_MAX];
 
@@ -165,31 +165,14 @@ static unsigned count(const char *list)
 	return n;
 }
 
-/* Of a machine of one node the cache groups are the sockets, if a group has CPUs enough to keep a lock for a while. */
-static void read_groups(const char *root)
-{
-	char online[TEXT];
-	unsigned n;
-
-	if (!read_file(root, "/sys/devices/system/cpu/online", online) || count(online) < 2 * GROUP_LEAST)
-		return;
-	read_cohorts(root, PK_COHORT_CACHE, online);
-	n = cohorts[PK_COHORT_CACHE];
-	if (n < 2 || n > PK_SOCKETS_MAX || count(online) / n < GROUP_LEAST)
-		return;
-	for (unsigned cpu = 0; cpu < PK_CPUS_MAX; cpu++)
-		socket_of[cpu] = (uint8_t)cohort_of[PK_COHORT_CACHE][cpu];
-	pk_sockets = n;
-	by_group = true;
-}
-
-/* The CPUs that this process may run on, by socket. */
+/* The CPUs that this process may run on, by socket; how many there are. */
 static unsigned read_affinity(void)
 {
 	static unsigned long mask[PK_CPUS_MAX / (8 * sizeof(long))];
 	long bytes = pk_arch_syscall(SYS_sched_getaffinity, 0, sizeof(mask), (long)mask, 0, 0, 0);
 	unsigned total = 0;
 
+	memset(cpus_on, 0, sizeof(cpus_on));
 	for (long cpu = 0; cpu < bytes * 8; cpu++)
 		if (mask[cpu / (8 * sizeof(long))] >> (cpu % (8 * sizeof(long))) & 1) {
 			cpus_on[socket_of[cpu]]++;
@@ -234,6 +217,33 @@ static unsigned read_quota(const char *root)
 		slash[slash == group] = '\0'; /* "/a/b", "/a", "/" */
 	}
 	return least;
+}
+
+/* Of a machine of one node the cache groups are the sockets, if the CPUs that may be used are several groups with enough of
+ * them to keep a lock for a while. */
+static void read_groups(const char *root, unsigned usable)
+{
+	char online[TEXT];
+	unsigned n, used = 0;
+
+	if (usable < 2 * GROUP_LEAST || !read_file(root, "/sys/devices/system/cpu/online", online))
+		return;
+	read_cohorts(root, PK_COHORT_CACHE, online);
+	n = cohorts[PK_COHORT_CACHE];
+	if (n > PK_SOCKETS_MAX)
+		return;
+	for (unsigned cpu = 0; cpu < PK_CPUS_MAX; cpu++)
+		socket_of[cpu] = (uint8_t)cohort_of[PK_COHORT_CACHE][cpu];
+	read_affinity();
+	for (unsigned s = 0; s < n; s++)
+		used += cpus_on[s] > 0;
+	if (used > 1 && usable / used >= GROUP_LEAST) {
+		pk_sockets = n;
+		pk_sockets_are_caches = true;
+		return;
+	}
+	memset(socket_of, 0, sizeof(socket_of));
+	read_affinity();
 }
 
 /* SOCKETS[xCACHES]xCORES[xTHREADS][@thread]; false if it is none. */
@@ -281,14 +291,14 @@ void pk_topology_read(const char *root, const char *description)
 		pk_config.topology = "";
 	}
 	read_sockets(root);
-	if (pk_sockets == 1)
-		read_groups(root);
 	total = read_affinity();
 	if (!total) {
 		/* Refused. One CPU: nobody will spin for long. */
 		cpus_on[0] = total = 1;
 	}
 	quota = read_quota(root);
+	if (pk_sockets == 1)
+		read_groups(root, quota < total ? quota : total);
 	if (quota < total)
 		for (unsigned s = 0; s < pk_sockets; s++)
 			cpus_on[s] = (uint16_t)(cpus_on[s] * quota / total);
@@ -425,7 +435,7 @@ void pk_levels_read(const char *root, const char *wanted)
 		make_cohorts(PK_COHORT_CACHE, virtual_group);
 	}
 	for (int kind = 0; kind < PK_COHORTS; kind++) {
-		if (!is_in(wanted, pk_cohort_name(kind)) || (kind == PK_COHORT_NODE && by_group))
+		if (!is_in(wanted, pk_cohort_name(kind)) || (kind == PK_COHORT_NODE && pk_sockets_are_caches))
 			continue;
 		if (!virtual_cpus && kind != PK_COHORT_NODE)
 			read_cohorts(root, kind, online);

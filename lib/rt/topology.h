@@ -23,6 +23,7 @@
 enum { PK_CPUS_MAX = 8192, PK_SOCKETS_MAX = 256 };
 
 extern unsigned pk_sockets; /* at least 1 */
+extern bool pk_sockets_are_caches;
 
 /* Read the machine below `root` ("" is the real one), or take `description`
  * (PARKADE_TOPOLOGY) instead if it is not empty. */

@@ -327,43 +327,6 @@ START_TEST(sysfs_levels)
 }
 END_TEST
 
-/* On one node the cache groups are the sockets, if there are at least six CPUs in each; they are the level of caches still. */
-static const struct {
-	unsigned cpus, group; /* CPU numbers go round the groups */
-	unsigned sockets;
-	const char *levels;
-} grouped[] = {
-	{16, 8, 2, "cache 2"}, {12, 6, 2, "cache 2"}, {12, 4, 1, "cache 3"},
-	{10, 5, 1, "cache 2"}, {16, 16, 1, ""},	      {16, 1, 1, ""},
-};
-
-START_TEST(cache_groups)
-{
-	unsigned cpus = grouped[_i].cpus, groups = cpus / grouped[_i].group;
-	char list[64];
-
-	fresh_root();
-	snprintf(list, sizeof(list), "0-%u\n", cpus - 1);
-	file("/sys/devices/system/cpu/online", list);
-	for (unsigned cpu = 0; cpu < cpus; cpu++) {
-		size_t at = 0;
-
-		for (unsigned other = cpu % groups; other < cpus; other += groups)
-			at += (size_t)snprintf(list + at, sizeof(list) - at, "%u,", other);
-		cpu_file(cpu, "cache/index3/shared_cpu_list", list);
-	}
-	pk_topology_read(root, "");
-	ck_assert_uint_eq(pk_sockets, grouped[_i].sockets);
-	pk_levels_read(root, "");
-	ck_assert_str_eq(levels(), grouped[_i].levels);
-	for (unsigned c = 0; c < groups && groups < cpus; c++)
-		ck_assert_uint_eq(pk_cohort_around(PK_COHORT_CACHE, c, PK_COHORT_NODE), pk_sockets > 1 ? c : 0);
-	pk_levels_read(root, "node");
-	ck_assert_str_eq(levels(), "");
-	remove_root();
-}
-END_TEST
-
 /* Nothing to read, or nonsense: no level but the nodes. */
 START_TEST(no_sysfs)
 {
@@ -409,5 +372,4 @@ END_TEST
 UNIT("topology", {nodes, 1}, {refused, 9}, {quota, 1}, {no_quota, 1},
      {description, sizeof(descriptions) / sizeof(descriptions[0])}, {like_libnuma, 1},
      {described_levels, sizeof(machines) / sizeof(machines[0])}, {names, 1}, {spread, 1},
-     {sysfs_levels, sizeof(sysfs) / sizeof(sysfs[0])}, {cache_groups, sizeof(grouped) / sizeof(grouped[0])},
-     {no_sysfs, 5})
+     {sysfs_levels, sizeof(sysfs) / sizeof(sysfs[0])}, {no_sysfs, 5})

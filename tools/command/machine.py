@@ -105,7 +105,7 @@ class Machine:
         self.quota = read_quota(root, process)
         self.online = list(ranges(read_file(root, "/sys/devices/system/cpu/online") or ""))
         found = {kind: read_nodes(root) if kind == "node" else read_cohorts(root, kind, self.online) for kind in KINDS}
-        self.by_group = found["node"][0] == 1 and self.has_groups(found["cache"][0])
+        self.by_group = found["node"][0] == 1 and self.has_groups(*found["cache"])
         if self.by_group:
             found["node"] = found["cache"]
         self.counts = {kind: count for kind, (count, _) in found.items()}
@@ -117,10 +117,11 @@ class Machine:
         if self.quota is not None and self.quota < len(self.usable):
             self.sockets = [n * self.quota // len(self.usable) for n in self.sockets]
 
-    def has_groups(self, caches):
-        """Of a machine of one node the cache groups are the sockets, if they are large."""
-        return (len(self.online) >= 2 * GROUP_LEAST and 1 < caches <= SOCKETS_MAX and
-                len(self.online) // caches >= GROUP_LEAST)
+    def has_groups(self, caches, group_of):
+        """Of a machine of one node the cache groups are the sockets, if several may be used, with CPUs enough."""
+        used = {group_of.get(cpu, 0) for cpu in self.usable}
+        usable = len(self.usable) if self.quota is None else min(self.quota, len(self.usable))
+        return bool(self.online) and caches <= SOCKETS_MAX and len(used) > 1 and usable // len(used) >= GROUP_LEAST
 
     def cohort(self, kind, cpu):
         return self.partitions[kind].get(cpu, 0)
