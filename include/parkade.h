@@ -91,8 +91,9 @@ int parkade_mutexattr_setpolicy_np(pthread_mutexattr_t *attr, const char *policy
  * process. Returns 0, or ERANGE: it does not fit (32 bytes are enough). */
 int parkade_mutexattr_getpolicy_np(const pthread_mutexattr_t *attr, char *policy, size_t size) PARKADE_WEAK;
 
-/* How many sockets (NUMA nodes with CPUs) the process's threads are told apart by,
- * at least 1: the machine's, or those of PARKADE_TOPOLOGY. */
+/* How many sockets (NUMA nodes with CPUs, or of one node the groups that share a cache,
+ * where these are large) the process's threads are told apart by, at least 1: the
+ * machine's, or those of PARKADE_TOPOLOGY. */
 unsigned parkade_sockets(void) PARKADE_WEAK;
 
 /* The socket to which the calling thread counts now, from 0 to parkade_sockets() - 1.

@@ -102,9 +102,12 @@ static struct pk_waiter *straggler(const struct pk_waiter *s, const struct pk_wa
 	return !pk_load_relaxed(&cur->next) && !pk_list_gone(cur) ? cur : NULL;
 }
 
-/* Have the queue end with prev. False: somebody is behind cur, or just joining. */
+/* Have the queue end with prev. False: somebody is behind cur, or just joining; this is looked at first, as a thread that
+ * is cancelled asynchronously in the middle loses all who come later. */
 static bool cut(struct pk_queue *q, struct pk_waiter *prev, struct pk_waiter *cur)
 {
+	if (pk_load_relaxed(&q->tail) != pk_waiter_name(cur))
+		return false;
 	pk_store_relaxed(&prev->next, NULL); /* relaxed: the tail publishes it; nobody else follows it */
 	if (pk_tail_cut(q, cur, prev))
 		return true;

@@ -80,10 +80,12 @@ PK_INLINE struct pk_waiter *pk_tail_join(struct pk_queue *q, struct pk_waiter *w
 PK_INLINE bool pk_tail_cut(struct pk_queue *q, const struct pk_waiter *w, const struct pk_waiter *last)
 {
 	uint64_t name = pk_waiter_name(w);
+	/* Of the same incarnation: a handler may fork here, and the child has no such waiters. */
+	uint64_t end = last ? (name & ~(uint64_t)UINT32_MAX) | (uint32_t)pk_waiter_name(last) : 0;
 
 	/* release: who joins next starts after us (O1). acquire: if it is the last one again because who had joined
 	 * behind it has given up (pull.h), that one has read its node, which is to be used anew. */
-	return pk_load_relaxed(&q->tail) == name && pk_cas_acq_rel(&q->tail, &name, last ? pk_waiter_name(last) : 0);
+	return pk_load_relaxed(&q->tail) == name && pk_cas_acq_rel(&q->tail, &name, end);
 }
 
 #endif

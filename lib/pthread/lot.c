@@ -177,12 +177,12 @@ static bool call_some(struct pk_gate *gate, unsigned cohort)
 	return call_cohort(gate, cohort, 1 + pk_spin_rooms(socket_of(cohort)));
 }
 
-/* The same of the other cohorts of its socket, together. */
-static bool call_neighbours(struct pk_gate *gate, unsigned cohort)
+/* So many of the other cohorts of its socket, together. */
+static bool call_neighbours(struct pk_gate *gate, unsigned cohort, unsigned room)
 {
-	unsigned socket = socket_of(cohort), room = 1 + pk_spin_rooms(socket), left = room;
+	unsigned socket = socket_of(cohort), left = room;
 
-	for (unsigned i = 1; i < cohorts() && left; i++) {
+	for (unsigned i = 1; by_cache && i < cohorts() && left; i++) {
 		unsigned c = (cohort + i) % cohorts();
 
 		if (socket_of(c) == socket) {
@@ -209,7 +209,9 @@ static bool had_turn(struct pk_gate *gate, unsigned cohort)
  * anywhere. */
 static bool call(struct pk_gate *gate, unsigned cohort)
 {
-	if (!had_turn(gate, cohort) && (call_some(gate, cohort) || (by_cache && call_neighbours(gate, cohort))))
+	unsigned room = 1 + pk_spin_rooms(socket_of(cohort));
+
+	if (!had_turn(gate, cohort) && (call_some(gate, cohort) || call_neighbours(gate, cohort, room)))
 		return true;
 	for (unsigned i = 1; i <= cohorts(); i++)
 		if (call_some(gate, (cohort + i) % cohorts()))
@@ -224,7 +226,8 @@ void pk_lot_rotate(struct pk_gate *gate, unsigned cohort, unsigned turn)
 	if (turn % ROTATION || !(pk_load_relaxed(&gate->flags) & PK_FLAG_LOT))
 		return;
 	if (turns % DELEGATION) {
-		call_cohort(gate, cohort, 1);
+		if (!call_cohort(gate, cohort, 1))
+			call_neighbours(gate, cohort, 1);
 		return;
 	}
 	/* Each of the others is the first in turn. */

@@ -122,8 +122,10 @@ START_TEST(lot_groups)
 		thread[c] = sleeper(c);
 	for (unsigned k = 0; k < COHORTS; k++) {
 		unsigned next = (2 + k) % COHORTS ? (2 + k) % COHORTS : 1; /* 2, 3, not itself, 1 */
+		struct pk_record counts = {.turns = 0};
 
-		pk_lot_rotate(&gate, 0, 256 * (k + 1));
+		counts.turns += 256 * (k + 1);
+		pk_lot_rotate(&gate, 0, counts.turns);
 		check_back(COHORTS, 1u << next);
 		pthread_join(thread[next], NULL);
 		ck_assert_int_eq(manner[next], PK_STAYS);
