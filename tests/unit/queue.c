@@ -35,6 +35,8 @@ static void line_up(const char *sockets)
 		w->shuffler = 0;
 		w->queue = &queue;
 		w->socket = (uint16_t)(sockets[i] - 'A');
+		w->manner = PK_LEAVES;
+		w->slept = false;
 		if (i > 0)
 			node[i - 1]->next = w;
 	}
@@ -71,17 +73,42 @@ static int shuffler(void)
 	return who;
 }
 
-/* Those of the head's socket come forward, in their order, but for the last node, behind which somebody may be
- * joining; the last of them is the next shuffler. */
+/* Those of the head's socket come forward, in their order; the last of them is the next shuffler. So does the last one
+ * of the queue, which ends with another one then. _i: but not if somebody is just joining behind it, or it was put there
+ * asleep. */
 START_TEST(groups_by_socket)
 {
 	line_up("ABACABA");
+	if (_i == 1)
+		queue.tail = pk_waiter_name(pk_waiter_take(pk_record_take()));
+	if (_i == 2)
+		node[6]->manner = PK_UNTIMED;
+	uint64_t tail = queue.tail;
+
 	pk_shfl.tend(&queue, node[0], &word);
-	ck_assert_str_eq(order(0), "0 2 4 1 3 5 6");
-	ck_assert_int_eq(shuffler(), 4);
-	ck_assert_uint_eq(node[4]->batch, 3);
-	ck_assert_ptr_eq(node[4]->hint, node[5]);
-	ck_assert_uint_eq(pk_stat_sum(PK_STAT_shuffled), 2);
+	ck_assert_str_eq(order(0), _i ? "0 2 4 1 3 5 6" : "0 2 4 6 1 3 5");
+	ck_assert_int_eq(shuffler(), _i ? 4 : 6);
+	ck_assert_uint_eq(node[_i ? 4 : 6]->batch, _i ? 3 : 4);
+	ck_assert_ptr_eq(node[_i ? 4 : 6]->hint, node[5]);
+	ck_assert_uint_eq(pk_stat_sum(PK_STAT_shuffled), _i ? 2 : 3);
+	ck_assert_uint_eq(queue.tail, _i ? tail : pk_waiter_name(node[5]));
+}
+END_TEST
+
+/* A head that leaves with the word, and has not shuffled, does so for one of its socket, if it is among the next few. */
+START_TEST(leaver_looks)
+{
+	line_up("ABBABA");
+	pk_shfl.leave(&queue, node[0], &word);
+	ck_assert_uint_eq(pk_state(node[3]->status), PK_HEAD);
+	ck_assert_str_eq(order(3), "3 1 2 4 5");
+	ck_assert_int_eq(shuffler(), 3);
+	line_up("ABBBBBBBBAB");
+	pk_shfl.leave(&queue, node[0], &word);
+	ck_assert_uint_eq(pk_state(node[1]->status), PK_HEAD);
+	line_up("ABA");
+	pk_shfl.leave(&queue, node[0], NULL); /* it gives up */
+	ck_assert_uint_eq(pk_state(node[1]->status), PK_HEAD);
 }
 END_TEST
 
@@ -419,6 +446,7 @@ START_TEST(times_out)
 }
 END_TEST
 
-UNIT("queue", {groups_by_socket, 1}, {resumes, 1}, {bounded, 1}, {word_free, 1}, {shuffler_reaps, 1}, {head_reaps, 1},
+UNIT("queue", {groups_by_socket, 3}, {leaver_looks, 1}, {resumes, 1}, {bounded, 1}, {word_free, 1},
+     {shuffler_reaps, 1}, {head_reaps, 1},
      {pass_skips, 1}, {pass_empties, 1}, {left, 1}, {strangers, 1}, {moves, 1}, {splices, 1}, {splices_head, 1},
      {splices_nobody, 1}, {window_grows, 1}, {window_shrinks, 1}, {times_out, 1})
