@@ -34,8 +34,8 @@
  *  D13	A head that comes from its sleep, moved to the word (D4), and finds it free has
  *	not shuffled. It does so when it leaves, in the critical section, which is no
  *	longer for that than for its wake-up. Another one whose successor is of another
- *	socket does so, too, as far as to the first of its own, or a few: that costs less
- *	than the lock's way there.
+ *	socket does so, too, as far as to the first of its own, or a few, if somebody spins
+ *	on its socket: that costs less than the lock's way there.
  *
  * State of the role: `shuffler` of one node in the queue is 1, or of none.
  *	0 -> 1	by the shuffler, of the last of its group (itself, maybe)
@@ -210,9 +210,11 @@ static unsigned tend(struct pk_queue *q, struct pk_waiter *w, const int *word)
 
 static void leave(struct pk_queue *q, struct pk_waiter *w, int *held)
 {
-	struct pk_waiter *n = held && has_role(w) ? pk_list_reap(w) : NULL;
+	struct pk_waiter *n;
 
-	if (n && (w->slept || n->socket != w->socket)) /* D13 */
+	/* The spinners first: it is the critical section, and nothing else need be touched if there are none. */
+	if (held && (w->slept || pk_spinners(w->socket)) && has_role(w) && (n = pk_list_reap(w)) &&
+	    (w->slept || n->socket != w->socket)) /* D13 */
 		shuffle(q, w, held, !w->slept);
 	pk_list_pass(q, w, held);
 }

@@ -95,9 +95,18 @@ START_TEST(groups_by_socket)
 }
 END_TEST
 
-/* A head that leaves with the word, and has not shuffled, does so for one of its socket, if it is among the next few. */
+/* A head that leaves with the word, and has not shuffled, does so for one of its socket, if it is among the next few and
+ * somebody there spins. */
 START_TEST(leaver_looks)
 {
+	struct pk_waiter *spinner = pk_waiter_take(pk_record_take());
+
+	line_up("ABBABA");
+	pk_shfl.leave(&queue, node[0], &word); /* nobody spins on its socket */
+	ck_assert_uint_eq(pk_state(node[1]->status), PK_HEAD);
+	spinner->socket = 0;
+	spinner->manner = PK_CALLED;
+	pk_spin_begin(spinner);
 	line_up("ABBABA");
 	pk_shfl.leave(&queue, node[0], &word);
 	ck_assert_uint_eq(pk_state(node[3]->status), PK_HEAD);
