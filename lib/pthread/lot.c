@@ -14,8 +14,8 @@
  *	paper wakes a socket's sleepers when the lock moves on to another one.
  *  D84	One in ROTATION who come to the queue calls a sleeper of its socket, too, or else the
  *	same few threads have the lock while they keep the queue from running dry. And one in
- *	DELEGATION of these calls one of another socket, which stays in the queue until it is
- *	served: the lock moves on to a socket of which somebody is in the queue when a batch
+ *	DELEGATION of these calls one of another cohort, each in turn, which stays in the
+ *	queue until it is served: the lock moves on to a socket of which somebody is in the queue when a batch
  *	ends, and a spinner would have left by then.
  *  D85	A socket's spinners leave the queue when their budget is spent. How many there may
  *	be is therefore learnt (rt/spin.h).

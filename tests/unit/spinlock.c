@@ -252,6 +252,29 @@ END_TEST
 #define MISALIGNED
 #endif
 
+static void *wait_whole(void *unused)
+{
+	pk_spinlock_lock(&locks[0]);
+	pk_spinlock_unlock(&locks[0]);
+	return unused;
+}
+
+/* Sockets that are cache groups have no bays here: the word is looked at. _i: others have. */
+START_TEST(cache_groups)
+{
+	pthread_t thread;
+
+	set_up("2x4@thread");
+	pk_sockets_are_caches = !_i;
+	locks[0] = PK_SPIN_HELD;
+	ck_assert_int_eq(pthread_create(&thread, NULL, wait_whole, NULL), 0);
+	usleep(20000);
+	locks[0] = PK_SPIN_FREE;
+	ck_assert_int_eq(pthread_join(thread, NULL), 0);
+	ck_assert_uint_eq(pk_stat_sum(PK_STAT_spun), (unsigned)_i);
+}
+END_TEST
+
 START_TEST(fork_in_a_handler)
 {
 	struct sigaction action = {.sa_handler = fork_here};
@@ -279,4 +302,4 @@ START_TEST(fork_in_a_handler)
 END_TEST
 
 UNIT("spinlock", {order_of_arrival, 3}, {bays_are_left_clean, 2}, {no_more_than_cpus, 1},
-     MISALIGNED{fork_in_a_handler, 1})
+     MISALIGNED{cache_groups, 2}, {fork_in_a_handler, 1})
