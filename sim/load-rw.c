@@ -61,6 +61,7 @@ static void body(unsigned number)
 			if (sums.left != sums.right)
 				sim_fail("a reader sees half a write");
 		}
+		sim_work_for(options.held);
 		sim_gives(&probe, !writes);
 		pk_rwlock_unlock(&shared.lock);
 		sim_op();

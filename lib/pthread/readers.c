@@ -43,9 +43,11 @@
 enum {
 	/* So many contended reads, before readers are counted apart. */
 	HEAT = 2,
-	/* A recall that took t is followed by so many t without SPREAD, so that writers
-	 * lose no more than a fifth to it (BRAVO has 9 in section 3; doc/DESIGN.md 10). */
+	/* For a recall that took t so many t are to go by without one, so that writers lose no more than
+	 * a fifth of their time to it (BRAVO has 9 in section 3; doc/DESIGN.md 10). What has gone by
+	 * before it counts, up to SAVED t: where writes are rare, readers are counted apart again at once. */
 	INHIBIT = 4,
+	SAVED = 16,
 };
 
 bool pk_readers_eager;
@@ -300,9 +302,18 @@ static void recall_bay(struct pk_rwlock *rw, struct pk_bay *bay, unsigned *debt)
 	}
 }
 
-void pk_readers_recall(struct pk_rwlock *rw)
+/* A recall has taken from `before` until now. */
+static void pay(struct pk_rwlock *rw, uint64_t before)
 {
-	uint64_t before = pk_clock_ns(), after;
+	uint64_t took = pk_clock_ns() - before, earliest = before > SAVED * took ? before - SAVED * took : 0;
+	uint64_t from = pk_load_relaxed(&rw->spread_at);
+
+	pk_store_relaxed(&rw->spread_at, (from > earliest ? from : earliest) + (1 + INHIBIT) * took);
+}
+
+void pk_readers_recall(struct pk_rwlock *rw, bool close)
+{
+	uint64_t before = pk_clock_ns();
 	uint64_t s = pk_load_relaxed(&rw->state);
 	unsigned debt = 0;
 
@@ -311,7 +322,7 @@ void pk_readers_recall(struct pk_rwlock *rw)
 	do {
 		if (!(s & PK_RW_SPREAD))
 			return;
-	} while (!pk_cas_seq_cst(&rw->state, &s, (s & ~PK_RW_SPREAD) | PK_RW_RECALL)); /* O1 */
+	} while (!pk_cas_seq_cst(&rw->state, &s, (s & ~PK_RW_SPREAD) | PK_RW_RECALL | (close ? PK_RW_CLOSED : 0))); /* O1 */
 	pk_fence(); /* and records that are new: rt/thread.c */
 	for (uint32_t i = 0, n = pk_arena_known(); i < n; i++)
 		for (unsigned k = 0; k < PK_RECORD_READS; k++)
@@ -319,8 +330,7 @@ void pk_readers_recall(struct pk_rwlock *rw)
 	for (unsigned s = 0; s < pk_sockets; s++)
 		for (struct pk_bay *bay = NULL; (bay = pk_bay_next(s, rw, bay));)
 			recall_bay(rw, bay, &debt);
-	after = pk_clock_ns();
-	pk_store_relaxed(&rw->spread_at, after + INHIBIT * (after - before));
+	pay(rw, before);
 	pk_and_release(&rw->state, ~PK_RW_RECALL);
 }
 

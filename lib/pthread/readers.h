@@ -80,8 +80,8 @@ bool pk_readers_leave_any(struct pk_rwlock *rw);
 /* A read was contended; the caller is a reader. Perhaps they should be counted apart. */
 void pk_readers_warm(struct pk_rwlock *rw);
 
-/* By who holds rw->lock: count all readers in the state, from now on, too. */
-void pk_readers_recall(struct pk_rwlock *rw);
+/* By who holds rw->lock: count all readers in the state, from now on, too. `close`: with PK_RW_CLOSED. */
+void pk_readers_recall(struct pk_rwlock *rw, bool close);
 
 /* The lock is being destroyed: nobody is its reader any more. */
 void pk_readers_forget(struct pk_rwlock *rw);

@@ -72,9 +72,6 @@ enum {
 	 * one have it (doc/DESIGN.md 10). */
 	FRONT_GAP = 32,
 	READER_GAP = 4,
-	/* So long does the front wait for readers with the lock closed: if they run, they
-	 * are gone by then. */
-	DRAIN = 32,
 };
 
 /* ---- who may do what ---- */
@@ -116,14 +113,22 @@ static const void *parking_place(struct pk_rwlock *rw)
 }
 
 /* Who is in front may be in a signal handler that blocks (rt/doze.h). Whoever has waited for long, or has no more time,
- * takes a lock that nobody has, though it is closed, and opens it: were the front awake it would have taken it. `what`:
- * PK_RW_WRITER or PK_RW_READER. */
+ * takes a lock that nobody has, though it is closed, and opens it: were the front awake it would have taken it. While it
+ * counts readers (RECALL) nobody knows whether there are any: others may read with them. `what`: PK_RW_WRITER or
+ * PK_RW_READER. */
+static bool may_pass(uint64_t s, uint64_t what)
+{
+	if (what == PK_RW_READER && (s & PK_RW_RECALL))
+		return (s & PK_RW_READERS) != PK_RW_READERS;
+	return !(s & (PK_RW_READERS | PK_RW_WRITER | PK_RW_SPREAD | PK_RW_RECALL));
+}
+
 static bool pass_front(struct pk_rwlock *rw, uint64_t what)
 {
 	uint64_t s = pk_load_relaxed(&rw->state), want;
 
 	do {
-		if (s & (PK_RW_READERS | PK_RW_WRITER | PK_RW_SPREAD | PK_RW_RECALL))
+		if (!may_pass(s, what))
 			return false;
 		want = (s + what) & ~PK_RW_CLOSED;
 		if (!is_shut(rw, want))
@@ -227,13 +232,16 @@ static int spin(struct front *f)
 {
 	struct pk_rwlock *rw = f->rw;
 	unsigned budget = pk_spin_front(), gap = FRONT_GAP;
-	unsigned drain = budget < DRAIN ? budget : DRAIN;
+	unsigned brief = f->open ? 0 : pk_spin_brief(), drain = brief;
+	uint64_t fewest = PK_RW_READERS;
 
 	for (;;) {
 		uint64_t s = pk_load_relaxed(&rw->state);
 
 		if (f->write && (s & PK_RW_SPREAD)) {
-			pk_readers_recall(rw);
+			/* Closed at once: who came meanwhile would be counted in the state, one after the other,
+			 * and be waited for. */
+			pk_readers_recall(rw, drain);
 			continue;
 		}
 		if (!is_in_use(f, s)) {
@@ -244,10 +252,16 @@ static int spin(struct front *f)
 			continue;
 		}
 		if (s & PK_RW_READERS) {
-			/* Only readers: nobody passes while we look on. */
-			if (drain && !(s & PK_RW_CLOSED) && !f->open) {
+			/* Only readers: nobody passes while we look on. If they run, they are gone soon; the
+			 * state can only be left by one after the other, so they have time for as long as
+			 * they become fewer. */
+			if (drain && !(s & PK_RW_CLOSED)) {
 				pk_cas_relaxed(&rw->state, &s, s | PK_RW_CLOSED);
 				continue;
+			}
+			if ((s & PK_RW_CLOSED) && (s & PK_RW_READERS) < fewest) {
+				fewest = s & PK_RW_READERS;
+				drain = brief;
 			}
 			if (pk_spent(&drain))
 				return EBUSY;
@@ -478,7 +492,7 @@ static PK_NOINLINE int wait_to_read(struct pk_rwlock *rw, const struct pk_deadli
 
 	pk_control_poll();
 	pk_turn_step_back();
-	for (unsigned budget = pk_spin_steal(pk_spin_front()), gap = READER_GAP; budget;) {
+	for (unsigned budget = pk_spin_brief(), gap = READER_GAP; budget;) {
 		rest(&budget, &gap);
 		if (may_read(rw, pk_load_relaxed(&rw->state)) && (ret = try_to_read(rw, false)) != EBUSY)
 			return ret;
@@ -612,7 +626,7 @@ static PK_COLD bool count_centrally(struct pk_rwlock *rw, unsigned *tries)
 		return false;
 	--*tries;
 	if (pk_rwlock_front_try(rw)) {
-		pk_readers_recall(rw);
+		pk_readers_recall(rw, false);
 		pk_rwlock_front_leave(rw);
 	} else {
 		pk_real()->sched_yield(); /* its holder is about to do so, or has just set SPREAD */
@@ -741,7 +755,7 @@ int pk_rwlock_trywrlock(pthread_rwlock_t *rwlock)
 		return pk_real()->pthread_rwlock_trywrlock(rwlock);
 	got = write_now(rw);
 	if (!got && (pk_load_relaxed(&rw->state) & PK_RW_SPREAD) && pk_rwlock_front_try(rw)) {
-		pk_readers_recall(rw);
+		pk_readers_recall(rw, false);
 		got = write_now(rw);
 		pk_rwlock_front_leave(rw);
 	}

@@ -14,6 +14,7 @@
 enum {
 	PLACES_MAX = 16, /* spinners of a socket */
 	PATIENT_US = 30, /* a few times what a sleep and a wake-up take */
+	BRIEF_US = 10,
 	SHARES = 32,	 /* one is gained for each that is served, SHARES are lost for one that is not */
 };
 
@@ -55,11 +56,17 @@ unsigned pk_spin_head(void)
 	return pk_knob(spin);
 }
 
-static unsigned budget(void)
+/* So long, and no less than so many rounds. */
+static unsigned rounds_for(unsigned us, unsigned least)
 {
-	unsigned least = pk_knob(spin), rounds = pk_rounds_in(PATIENT_US * 1000);
+	unsigned rounds = pk_rounds_in(us * 1000);
 
 	return rounds > least ? rounds : least;
+}
+
+static unsigned budget(void)
+{
+	return rounds_for(PATIENT_US, pk_knob(spin));
 }
 
 unsigned pk_spin_patient(unsigned socket)
@@ -88,6 +95,11 @@ unsigned pk_spin_steal(unsigned head)
 unsigned pk_spin_front(void)
 {
 	return front ? pk_knob(spin) : 0;
+}
+
+unsigned pk_spin_brief(void)
+{
+	return front ? rounds_for(BRIEF_US, (pk_knob(spin) + 2) / 3) : 0; /* 1 is 1: the model has it */
 }
 
 /* How many may spin on that socket now. */

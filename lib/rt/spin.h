@@ -41,6 +41,11 @@ unsigned pk_spin_steal(unsigned head);
  * lock: it takes it many times before a sleeper is up (doc/DESIGN.md 10). */
 unsigned pk_spin_front(void);
 
+/* The budget of who waits for what may well be over before a sleep and a wake-up would be:
+ * readers for a writer to leave, the front for readers to. 10 us, or a third of PARKADE_SPIN
+ * where that is longer; none where the front has none. */
+unsigned pk_spin_brief(void);
+
 /* The budget of a head on that socket while spinning is not in vain: the same, or that of
  * those behind it where these may spin. */
 unsigned pk_spin_patient(unsigned socket);

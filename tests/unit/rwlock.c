@@ -9,6 +9,8 @@
 #include <unistd.h>
 
 #include "admit/admit.h"
+#include "rt/clock.h"
+#include "rt/config.h"
 #include "rt/fork.h"
 #include "rt/real.h"
 #include "rt/spin.h"
@@ -16,7 +18,7 @@
 #include "rt/topology.h"
 #include "unit.h"
 
-enum { MODES = 4, LOCKS = 12, THREADS = 8, STRESS_MS = 400 };
+enum { MODES = 4, LOCKS = 12, THREADS = 8, STRESS_MS = 400, READERS = 60, CROWD = 300 };
 
 static const char *const modes[MODES] = {"central", "socket", "bravo", "auto"};
 static pthread_rwlock_t lock[LOCKS];
@@ -156,6 +158,58 @@ START_TEST(heat)
 }
 END_TEST
 
+/* How often of so many times in a row readers are counted apart, and recalled at once. */
+static int spreads(int times)
+{
+	int often = 0;
+
+	for (int i = 0; i < times; i++) {
+		ck_assert_int_eq(pk_rwlock_rdlock(&lock[0]), 0);
+		pk_readers_warm(rw(0));
+		pk_readers_warm(rw(0));
+		often += has(0, PK_RW_SPREAD);
+		ck_assert_int_eq(pk_rwlock_unlock(&lock[0]), 0);
+		ck_assert_int_eq(pk_rwlock_wrlock(&lock[0]), 0);
+		ck_assert_int_eq(pk_rwlock_unlock(&lock[0]), 0);
+	}
+	return often;
+}
+
+static pthread_barrier_t all_there;
+
+static void *take_record(void *arg)
+{
+	pk_rwlock_unlock(&lock[1]); /* it has a tid now */
+	if (!pk_thread_record())
+		arg = &all_there;
+	pthread_barrier_wait(&all_there);
+	return arg;
+}
+
+/* The first writes after a time without may be followed by SPREAD at once, but recalls may not have all of the time: with
+ * many records to look at they would have most of it here. */
+START_TEST(heat_is_paid)
+{
+	pthread_t crowd[CROWD];
+	void *complaint;
+
+	setup("auto", "1");
+	ck_assert_int_eq(pthread_barrier_init(&all_there, NULL, CROWD), 0);
+	for (int i = 0; i < CROWD; i++)
+		ck_assert_int_eq(pthread_create(&crowd[i], NULL, take_record, NULL), 0);
+	for (int i = 0; i < CROWD; i++) {
+		ck_assert_int_eq(pthread_join(crowd[i], &complaint), 0);
+		ck_assert_ptr_null(complaint);
+	}
+	ck_assert_uint_ge(pk_arena_known(), CROWD);
+	for (int i = 0; i < 3; i++) {
+		usleep(20000);
+		ck_assert_int_eq(spreads(2), 2);
+	}
+	ck_assert_int_lt(spreads(3000), 1500);
+}
+END_TEST
+
 /* A recall while they read counts them all in; they unlock there. */
 START_TEST(recalled)
 {
@@ -280,6 +334,75 @@ START_TEST(closed_and_free)
 	ck_assert_uint_eq(rw(0)->state, PK_RW_WRITER);
 	ck_assert_int_eq(pk_rwlock_unlock(&lock[0]), 0);
 	ck_assert_uint_eq(rw(0)->state, 0);
+}
+END_TEST
+
+/* Who is in front has closed it, and has not been heard of since it began to count readers: others may read with them. */
+START_TEST(closed_and_counted)
+{
+	struct timespec past = {0, 0};
+
+	setup(modes[_i], "1");
+	pk_store_relaxed(&rw(0)->state, PK_RW_CLOSED | PK_RW_RECALL | PK_RW_READER);
+	rw(0)->kind = PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP;
+	ck_assert_int_eq(pk_rwlock_timedrdlock(&lock[0], &past), ETIMEDOUT);
+	rw(0)->kind = 0;
+	ck_assert_int_eq(pk_rwlock_timedwrlock(&lock[0], &past), ETIMEDOUT);
+	ck_assert_uint_eq(rw(0)->state & (PK_RW_READERS | PK_RW_WRITER), PK_RW_READER);
+	pk_store_relaxed(&rw(0)->state, PK_RW_CLOSED | PK_RW_RECALL | PK_RW_READER);
+	ck_assert_int_eq(pk_rwlock_timedrdlock(&lock[0], &past), 0);
+	ck_assert_uint_eq(rw(0)->state, PK_RW_RECALL | 2 * PK_RW_READER);
+	ck_assert_int_eq(pk_rwlock_unlock(&lock[0]), 0);
+	pk_store_relaxed(&rw(0)->state, PK_RW_CLOSED | PK_RW_RECALL | PK_RW_READERS);
+	ck_assert_int_eq(pk_rwlock_timedrdlock(&lock[0], &past), ETIMEDOUT);
+}
+END_TEST
+
+static void *write_once(void *arg)
+{
+	return (void *)(intptr_t)(pk_rwlock_wrlock(&lock[0]) || pk_rwlock_unlock(&lock[0])) + (intptr_t)arg;
+}
+
+/* READERS leave, one every half a millisecond; how many had left when the writer that waits for them went to sleep. */
+static int left_before_sleep(void)
+{
+	pthread_t writer;
+	int left = 0;
+	bool slept;
+
+	for (int i = 0; i < READERS; i++)
+		ck_assert_int_eq(pk_rwlock_rdlock(&lock[0]), 0);
+	ck_assert_int_eq(pthread_create(&writer, NULL, write_once, NULL), 0);
+	while (!(slept = has(0, PK_RW_SLEEPER)) && !has(0, PK_RW_CLOSED))
+		;
+	for (int i = 0; i < READERS; i++) {
+		for (uint64_t until = pk_clock_ns() + 500000; pk_clock_ns() < until;)
+			slept |= has(0, PK_RW_SLEEPER);
+		left += !slept;
+		ck_assert_int_eq(pk_rwlock_unlock(&lock[0]), 0);
+	}
+	ck_assert_int_eq(pthread_join(writer, NULL), 0);
+	return left;
+}
+
+/* Who is in front keeps the lock closed, and looks, for as long as readers leave; not if none does. */
+START_TEST(drained)
+{
+	int most = 0;
+
+	setup(modes[_i], "2x4");
+	pk_config.spin = 1000000; /* 5 to 20 ms for each of them */
+	if (_i == 1 || _i == 2)
+		spread(0);
+	/* This thread or the other one may be held up: then it does sleep. */
+	for (int i = 0; i < 20 && most < READERS; i++) {
+		int left = left_before_sleep();
+
+		most = left > most ? left : most;
+	}
+	ck_assert_int_eq(most, READERS);
+	pk_config.spin = 300;
+	ck_assert_int_lt(left_before_sleep(), READERS / 2); /* 10 us do not suffice */
 }
 END_TEST
 
@@ -422,6 +545,6 @@ START_TEST(remapped_all_the_time)
 }
 END_TEST
 
-UNIT("rwlock", {places, MODES}, {heat, 1}, {recalled, 2}, {many_at_once, 2}, {migrated, 1}, {by_another, 2},
-     {closed, MODES}, {closed_and_free, MODES}, {left_over, 2}, {forked, MODES}, {forked_after_recall, 2},
-     {remapped_all_the_time, MODES})
+UNIT("rwlock", {places, MODES}, {heat, 1}, {heat_is_paid, 1}, {recalled, 2}, {many_at_once, 2}, {migrated, 1},
+     {by_another, 2}, {closed, MODES}, {closed_and_free, MODES}, {closed_and_counted, MODES}, {drained, MODES},
+     {left_over, 2}, {forked, MODES}, {forked_after_recall, 2}, {remapped_all_the_time, MODES})
