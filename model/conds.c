@@ -62,7 +62,7 @@ static void shared_setup(void)
 static void called_setup(void)
 {
 	setup();
-	pk_aux_set_hint(&pk_mutex_of(&mutex)->queue, PK_HINT_WINDOW, PK_LIST_WINDOW_MAX);
+	pk_aux_set_hint(&pk_mutex_of(&mutex)->queue, PK_HINT_WINDOW, PK_LIST_WINDOW_MAX - 1);
 }
 
 static void lock(void)

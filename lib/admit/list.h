@@ -24,7 +24,7 @@
  *	window: each that wakes rouses some behind it before it tries the word, and
  *	one that is awake before its turn takes the word if it can. So the time that
  *	a wake-up takes is not spent once a waiter. The window grows with each that
- *	gets the word in this way, and shrinks with each that has to sleep again. The
+ *	gets the word or its turn awake, and shrinks with each that has to sleep again. The
  *	first ones are woken by who has put them here, when it has let the lock go
  *	(pthread/cond.c).
  *	(4.2.2 wakes one successor, by the waiter as well.)
@@ -391,40 +391,28 @@ PK_INLINE void pk_list_splice(struct pk_queue *q, struct pk_waiter *first, struc
 	pk_list_promote(q, first, held, pk_self.record);
 }
 
-/* The window of a queue, in the hints of `aux`: how many sleepers behind a waiter that
- * has woken are woken ahead of their turn (D11). In the bits above is counted how often
- * that was none. */
-enum {
-	PK_LIST_WINDOW = 255, /* the bits */
-	PK_LIST_WINDOW_MAX = 8,
-	PK_LIST_PROBE = 16, /* every so many times one is woken all the same */
-};
+/* The window of a queue: how many sleepers behind a waiter that has woken are woken ahead of
+ * their turn (D11). One at least: else each waits for a whole wake-up, and there is nobody by
+ * whom it could be seen that sections are short. Where they are long that one sleeps again, and
+ * costs no more than glibc's waiters, who are all woken. In the hints of `aux` is what is beyond. */
+enum { PK_LIST_WINDOW_MAX = 8 };
+
+PK_INLINE unsigned pk_list_window(struct pk_queue *q)
+{
+	return 1u + pk_aux_hint(q, PK_HINT_WINDOW);
+}
 
 PK_INLINE void pk_list_widen(struct pk_queue *q)
 {
-	uint16_t hint = pk_aux_hint(q, PK_HINT_WINDOW);
+	unsigned n = pk_list_window(q);
 
-	if ((hint & PK_LIST_WINDOW) < PK_LIST_WINDOW_MAX)
-		pk_aux_set_hint(q, PK_HINT_WINDOW, hint + 1);
+	if (n < PK_LIST_WINDOW_MAX)
+		pk_aux_set_hint(q, PK_HINT_WINDOW, (uint16_t)n);
 }
 
 PK_INLINE void pk_list_narrow(struct pk_queue *q)
 {
-	uint16_t hint = pk_aux_hint(q, PK_HINT_WINDOW);
-
-	pk_aux_set_hint(q, PK_HINT_WINDOW, (hint & PK_LIST_WINDOW) / 2 + PK_LIST_WINDOW + 1);
-}
-
-/* The window; 0 means 1 now and then. */
-PK_INLINE unsigned pk_list_window(struct pk_queue *q)
-{
-	uint16_t hint = pk_aux_hint(q, PK_HINT_WINDOW);
-	unsigned n = hint & PK_LIST_WINDOW;
-
-	if (n)
-		return n;
-	pk_aux_set_hint(q, PK_HINT_WINDOW, hint + PK_LIST_WINDOW + 1);
-	return (hint / (PK_LIST_WINDOW + 1)) % PK_LIST_PROBE == 0;
+	pk_aux_set_hint(q, PK_HINT_WINDOW, pk_aux_hint(q, PK_HINT_WINDOW) / 2);
 }
 
 /* Wake x before its turn, if it sleeps in a queue. */
@@ -477,8 +465,10 @@ static inline enum pk_entered pk_list_settle(struct pk_queue *q, struct pk_waite
 				pk_list_widen(q);
 				return PK_STOLEN;
 			}
-			if (pk_list_spin(w))
+			if (pk_list_spin(w)) {
+				pk_list_widen(q);
 				continue;
+			}
 			pk_list_narrow(q);
 			break;
 		case PK_PARKED: /* woken for no reason */

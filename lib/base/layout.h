@@ -164,6 +164,7 @@ struct pk_rwlock {
 	uint32_t heat;	    /* contended reads, since a writer last had to look twice */
 	uint64_t spread_at; /* no earlier than that are readers counted apart, in ns */
 	unsigned kind;	    /* PTHREAD_RWLOCK_PREFER_* */
+	uint32_t closed_by; /* the incarnation (rt/arena.h) of the front, which may close it */
 } __attribute__((may_alias));
 
 /* Parts of the state: __readers at the lower address, the flags at the higher one. */

@@ -335,8 +335,8 @@ static bool goes_apart(const struct pk_queue *home, bool owner, const struct pk_
  * it if the unlock wakes nobody, and the thread calls them when it lets go another mutex at that address. */
 static void call_later(const struct pk_mutex *m, struct pk_waiter *first, unsigned n)
 {
-	if (n < 2 || pk_state(pk_load_relaxed(&first->status)) != PK_HEAD || !pk_list_window(first->queue))
-		return; /* others come first, or they would find the mutex taken */
+	if (n < 2 || pk_state(pk_load_relaxed(&first->status)) != PK_HEAD)
+		return; /* others come first */
 	pk_self.moved.to = m;
 	pk_self.moved.first = first;
 	pk_self.moved.count = n < CALLED ? n : CALLED;

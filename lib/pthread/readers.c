@@ -313,7 +313,7 @@ static void pay(struct pk_rwlock *rw, uint64_t before)
 
 void pk_readers_recall(struct pk_rwlock *rw, bool close)
 {
-	uint64_t before = pk_clock_ns();
+	uint64_t before = pk_clock_ns(), set = PK_RW_RECALL | (close ? PK_RW_CLOSED : 0);
 	uint64_t s = pk_load_relaxed(&rw->state);
 	unsigned debt = 0;
 
@@ -322,7 +322,7 @@ void pk_readers_recall(struct pk_rwlock *rw, bool close)
 	do {
 		if (!(s & PK_RW_SPREAD))
 			return;
-	} while (!pk_cas_seq_cst(&rw->state, &s, (s & ~PK_RW_SPREAD) | PK_RW_RECALL | (close ? PK_RW_CLOSED : 0))); /* O1 */
+	} while (!pk_cas_seq_cst(&rw->state, &s, (s & ~PK_RW_SPREAD) | set)); /* O1 */
 	pk_fence(); /* and records that are new: rt/thread.c */
 	for (uint32_t i = 0, n = pk_arena_known(); i < n; i++)
 		for (unsigned k = 0; k < PK_RECORD_READS; k++)

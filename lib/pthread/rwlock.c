@@ -20,7 +20,9 @@
  *	- WRITER		its unlock: with it go SLEEPER and PARKED, the front is woken
  *				and the parked readers are called
  *	CLOSED			set and cleared by the front: nobody passes it any more. Cleared by
- *				who does, as nobody has the lock, and takes it (pass_front())
+ *				who does, as nobody has the lock, and takes it, or reads after a
+ *				long wait for a front that is awake (pass_front()); and in a child
+ *				of fork (disown())
  *	SLEEPER			set by the front before it sleeps
  *	PARKED			set by readers who are kept out, before they sleep; cleared by
  *				whoever ends what keeps them out, who then calls them
@@ -30,15 +32,16 @@
  *				in locks that prefer them; it keeps readers out
  *
  * Fairness. The front keeps others out (CLOSED) while it is awake and waits for readers
- * only: they will soon be gone. Before it sleeps it opens the lock again, as then
- * others would wait for its wake-up, too; but when it has been overtaken for longer than
- * PARKADE_PATIENCE it keeps the lock closed. A reader inside may wait for one that is
- * kept out (glibc lets it in, programs may rely on that, and who holds a read lock
- * itself is not kept out), so that does not last for ever, either: after WINDOW_US the
- * lock is opened again for as long, and next time both last twice as long. Thus a writer
- * gets in after a time that is a small multiple of the longest reading (unless there are
- * always readers inside that hold another read lock, too). Readers that are passed for
- * too long queue for the front themselves, but not for ever at a time.
+ * only: they will soon be gone, and for as long as they become fewer it stays awake.
+ * Before it sleeps it opens the lock again, as then others would wait for its wake-up,
+ * too; but when it has been overtaken for longer than PARKADE_PATIENCE it keeps the lock
+ * closed. A reader inside may wait for one that is kept out (glibc lets it in, programs
+ * may rely on that, and who holds a read lock itself is not kept out), so that does not
+ * last for ever, either: after WINDOW_US the lock is opened again for as long, and next
+ * time both last twice as long. Thus a writer gets in after a time that is a small
+ * multiple of the longest reading (unless there are always readers inside that hold
+ * another read lock, too). Readers that are passed for too long queue for the front
+ * themselves, but not for ever at a time.
  *
  * Ledger
  *  O1	acquire of the exchange that takes the lock pairs with the release of the one
@@ -72,6 +75,8 @@ enum {
 	 * one have it (doc/DESIGN.md 10). */
 	FRONT_GAP = 32,
 	READER_GAP = 4,
+	/* Readers that leave are waited for with the lock closed for so many budgets at most. */
+	DRAINS = 16,
 };
 
 /* ---- who may do what ---- */
@@ -113,22 +118,24 @@ static const void *parking_place(struct pk_rwlock *rw)
 }
 
 /* Who is in front may be in a signal handler that blocks (rt/doze.h). Whoever has waited for long, or has no more time,
- * takes a lock that nobody has, though it is closed, and opens it: were the front awake it would have taken it. While it
- * counts readers (RECALL) nobody knows whether there are any: others may read with them. `what`: PK_RW_WRITER or
- * PK_RW_READER. */
-static bool may_pass(uint64_t s, uint64_t what)
+ * takes a lock that nobody has, though it is closed, and opens it: were the front awake it would have taken it. Nor does
+ * a front that is awake keep it closed for long to count readers (RECALL), or while they leave (no SLEEPER): who has
+ * waited for long reads with them. `what`: PK_RW_WRITER or PK_RW_READER. */
+static bool may_pass(uint64_t s, uint64_t what, bool waited)
 {
-	if (what == PK_RW_READER && (s & PK_RW_RECALL))
+	bool awake = (s & PK_RW_RECALL) || (s & (PK_RW_WRITER | PK_RW_CLOSED | PK_RW_SLEEPER)) == PK_RW_CLOSED;
+
+	if (what == PK_RW_READER && waited && awake)
 		return (s & PK_RW_READERS) != PK_RW_READERS;
 	return !(s & (PK_RW_READERS | PK_RW_WRITER | PK_RW_SPREAD | PK_RW_RECALL));
 }
 
-static bool pass_front(struct pk_rwlock *rw, uint64_t what)
+static bool pass_front(struct pk_rwlock *rw, uint64_t what, bool waited)
 {
 	uint64_t s = pk_load_relaxed(&rw->state), want;
 
 	do {
-		if (!may_pass(s, what))
+		if (!may_pass(s, what, waited))
 			return false;
 		want = (s + what) & ~PK_RW_CLOSED;
 		if (!is_shut(rw, want))
@@ -141,13 +148,13 @@ static bool pass_front(struct pk_rwlock *rw, uint64_t what)
 
 static bool pass_to_write(const int *word)
 {
-	return pass_front((struct pk_rwlock *)((char *)word - offsetof(struct pk_rwlock, lock)), PK_RW_WRITER);
+	return pass_front((struct pk_rwlock *)((char *)word - offsetof(struct pk_rwlock, lock)), PK_RW_WRITER, true);
 }
 
 /* 0 or EBUSY. */
-static int pass_to_read(struct pk_rwlock *rw)
+static int pass_to_read(struct pk_rwlock *rw, bool waited)
 {
-	if (prefers_writers(rw) || !pass_front(rw, PK_RW_READER))
+	if (prefers_writers(rw) || !pass_front(rw, PK_RW_READER, waited))
 		return EBUSY;
 	pk_self.reads++;
 	return 0;
@@ -183,6 +190,14 @@ static void open_up(struct pk_rwlock *rw, uint64_t flags, bool waiter)
 	} while (!pk_cas_acq_rel(&rw->state, &s, want));
 	if (s & ~want & PK_RW_PARKED)
 		pk_park_call(parking_place(rw));
+}
+
+/* In a child of fork: who closed the lock is in the parent, and opens it no more. Readers may read, as many as there are
+ * by its count; a writer has them before it, as with glibc. */
+static void disown(struct pk_rwlock *rw)
+{
+	if ((pk_load_relaxed(&rw->state) & PK_RW_CLOSED) && pk_load_relaxed(&rw->closed_by) != pk_incarnation())
+		open_up(rw, PK_RW_CLOSED, false);
 }
 
 /* A thread in front. */
@@ -232,7 +247,7 @@ static int spin(struct front *f)
 {
 	struct pk_rwlock *rw = f->rw;
 	unsigned budget = pk_spin_front(), gap = FRONT_GAP;
-	unsigned brief = f->open ? 0 : pk_spin_brief(), drain = brief;
+	unsigned brief = f->open ? 0 : pk_spin_brief(), drain = brief, all = DRAINS * brief;
 	uint64_t fewest = PK_RW_READERS;
 
 	for (;;) {
@@ -261,7 +276,8 @@ static int spin(struct front *f)
 			}
 			if ((s & PK_RW_CLOSED) && (s & PK_RW_READERS) < fewest) {
 				fewest = s & PK_RW_READERS;
-				drain = brief;
+				all -= brief - drain;
+				drain = brief < all ? brief : all;
 			}
 			if (pk_spent(&drain))
 				return EBUSY;
@@ -379,6 +395,8 @@ static PK_NOINLINE int lock_in_front(struct pk_rwlock *rw, bool write, uint64_t 
 			open_up(rw, 0, true);
 		return ret == EALREADY ? 0 : ret;
 	}
+	if (pk_load_relaxed(&rw->closed_by) != pk_incarnation())
+		pk_store_relaxed(&rw->closed_by, pk_incarnation());
 	ret = wait_in_front(&f, deadline);
 	if (ret)
 		open_up(rw, PK_RW_CLOSED | PK_RW_SLEEPER, f.waiter);
@@ -466,7 +484,7 @@ static int wait_in_bay(struct pk_rwlock *rw, struct pk_bay *bay, uint64_t patien
 
 		ret = try_to_read(rw, false);
 		if (ret == EBUSY && look)
-			ret = pass_to_read(rw);
+			ret = pass_to_read(rw, true);
 		/* Who has been called, and has been passed once more: not who was merely asleep for long. */
 		if (ret != EBUSY || (!look && has_lost_patience(&since, patience)))
 			break;
@@ -492,6 +510,7 @@ static PK_NOINLINE int wait_to_read(struct pk_rwlock *rw, const struct pk_deadli
 
 	pk_control_poll();
 	pk_turn_step_back();
+	disown(rw);
 	for (unsigned budget = pk_spin_brief(), gap = READER_GAP; budget;) {
 		rest(&budget, &gap);
 		if (may_read(rw, pk_load_relaxed(&rw->state)) && (ret = try_to_read(rw, false)) != EBUSY)
@@ -508,7 +527,7 @@ static PK_NOINLINE int wait_to_read(struct pk_rwlock *rw, const struct pk_deadli
 		ret = lock_in_front(rw, false, bound < WINDOW_MAX_US ? bound : WINDOW_MAX_US, deadline);
 		pk_self.reads += !ret;
 		if (ret == EBUSY)
-			ret = pass_to_read(rw);
+			ret = pass_to_read(rw, true);
 		if (ret != EBUSY)
 			return ret;
 	}
@@ -529,7 +548,7 @@ static int rdlock(struct pk_rwlock *rw, const struct pk_deadline *deadline)
 	watch = pk_watch_begin(&watched);
 	ret = wait_to_read(rw, deadline);
 	if (ret == ETIMEDOUT)
-		ret = pass_to_read(rw) ? ETIMEDOUT : 0;
+		ret = pass_to_read(rw, false) ? ETIMEDOUT : 0;
 	if (pk_unlikely(watch))
 		pk_watch_end(&watched, PK_WATCH_READ, rw, ret);
 	if (!ret)
@@ -570,7 +589,7 @@ static int wrlock(struct pk_rwlock *rw, const struct pk_deadline *deadline)
 	PK_PROBE1(wrlock_entry, rw);
 	watch = pk_watch_begin(&watched);
 	ret = lock_in_front(rw, true, 0, deadline);
-	if (ret == ETIMEDOUT && pass_front(rw, PK_RW_WRITER))
+	if (ret == ETIMEDOUT && pass_front(rw, PK_RW_WRITER, false))
 		ret = 0;
 	if (pk_unlikely(watch))
 		pk_watch_end(&watched, PK_WATCH_WRITE, rw, ret);

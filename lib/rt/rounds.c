@@ -12,9 +12,11 @@ enum {
 	MEASURED = 256,	   /* rounds, to see how long they take, */
 	PARTS = 4,	   /* in so many parts: what disturbs one of them does not count */
 	ROUNDS_MAX = 1000, /* in a microsecond, unless the clock is wrong */
+	TRIES = 8,	   /* then a round takes a microsecond, as in an emulator, or the clock is of no use */
 };
 
 static unsigned per_us; /* rounds in a microsecond; 0: not measured yet */
+static unsigned tries;	/* to find out, in vain */
 
 /* By the first who spins in earnest, instead of looking. */
 static PK_COLD unsigned measure(void)
@@ -30,9 +32,12 @@ static PK_COLD unsigned measure(void)
 		took = pk_clock_ns() - began;
 		least = took < least ? took : least;
 	}
-	if (!least || least / 1000 >= MEASURED / PARTS)
+	if (least && least / 1000 < MEASURED / PARTS)
+		rounds = (unsigned)(MEASURED / PARTS * UINT64_C(1000) / least) + 1;
+	else if (pk_add_relaxed(&tries, 1) < TRIES)
 		return 0; /* it was held up: once more, some other time */
-	rounds = (unsigned)(MEASURED / PARTS * UINT64_C(1000) / least) + 1;
+	else
+		rounds = 1;
 	rounds = rounds < ROUNDS_MAX ? rounds : ROUNDS_MAX;
 	/* Whoever has taken the longest has been disturbed by the others. */
 	return pk_cas_relaxed(&per_us, &seen, rounds) ? rounds : seen;

@@ -5,7 +5,7 @@
 #ifndef PK_ROUNDS_H
 #define PK_ROUNDS_H
 
-/* About how many rounds of pk_spent() take so long; 0: that is not known (yet), or PARKADE_SPIN is
+/* About how many rounds of pk_spent() take so long; 0: that is not known yet, or PARKADE_SPIN is
  * below 256, which is what it takes to find out. */
 unsigned pk_rounds_in(unsigned ns);
 

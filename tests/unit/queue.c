@@ -397,42 +397,63 @@ START_TEST(window_grows)
 	chain(14);
 	pk_mcs.splice(&queue, node[1], node[14], &word);
 	for (int i = 1; i <= 12; i++) {
-		int window = i == 1 ? 1 : i - 1, roused = 0; /* closed at first, when one is probed */
+		int window = i < PK_LIST_WINDOW_MAX ? i : PK_LIST_WINDOW_MAX, roused = 0;
 
 		thefts = 1;
 		node[i]->status = PK_SPINNING;
 		ck_assert_int_eq(pk_mcs.settle(&queue, node[i], steal), PK_STOLEN);
 		while (i + roused < 14 && pk_state(node[i + 1 + roused]->status) == PK_SPINNING)
 			roused++;
-		window = window < PK_LIST_WINDOW_MAX ? window : PK_LIST_WINDOW_MAX;
 		ck_assert_int_eq(roused, window < 14 - i ? window : 14 - i);
-		ck_assert_uint_eq(queue.aux & PK_LIST_WINDOW, i < PK_LIST_WINDOW_MAX ? i : PK_LIST_WINDOW_MAX);
+		ck_assert_uint_eq(pk_list_window(&queue), i < PK_LIST_WINDOW_MAX ? i + 1 : PK_LIST_WINDOW_MAX);
 		for (int j = i + 1; j < count; j++)
 			node[j]->status = PK_PARKED;
 	}
 }
 END_TEST
 
-/* One that has to sleep again closes half of it; a closed one is probed every so often. */
+/* It is its turn before it sleeps again. */
+static bool crown(struct pk_queue *q)
+{
+	ck_assert_ptr_eq(q, &queue);
+	node[1]->status = PK_HEAD;
+	return false;
+}
+
+/* The same for one that is awake when it is its turn. */
+START_TEST(window_grows_by_turns)
+{
+	line_up("A");
+	chain(3);
+	pk_mcs.splice(&queue, node[1], node[3], &word);
+	for (unsigned i = 1; i <= 3; i++) {
+		ck_assert_uint_eq(pk_list_window(&queue), i);
+		node[1]->status = PK_SPINNING;
+		ck_assert_int_eq(pk_mcs.settle(&queue, node[1], crown), PK_IS_HEAD);
+	}
+	ck_assert_int_eq(pk_mcs.settle(&queue, node[1], crown), PK_IS_HEAD); /* it was asleep */
+	ck_assert_uint_eq(pk_list_window(&queue), 4);
+}
+END_TEST
+
+/* One that has to sleep again closes half of what is beyond the first, which always is roused. */
 START_TEST(window_shrinks)
 {
-	int probes = 0;
-
 	line_up("A");
-	queue.aux = 5;
+	pk_aux_set_hint(&queue, PK_HINT_WINDOW, 5);
+	ck_assert_uint_eq(pk_list_window(&queue), 6);
 	pk_list_narrow(&queue);
-	ck_assert_uint_eq(queue.aux & PK_LIST_WINDOW, 2);
+	ck_assert_uint_eq(pk_list_window(&queue), 3);
 	pk_list_narrow(&queue);
 	pk_list_narrow(&queue);
-	ck_assert_uint_eq(queue.aux & PK_LIST_WINDOW, 0);
-	chain(1);
+	pk_list_narrow(&queue);
+	ck_assert_uint_eq(pk_list_window(&queue), 1);
+	chain(2);
 	node[0]->next = node[1];
-	for (int i = 0; i < 4 * PK_LIST_PROBE; i++) {
-		pk_list_wake_ahead(&queue, node[0]);
-		probes += pk_state(node[1]->status) == PK_SPINNING;
-		node[1]->status = PK_PARKED;
-	}
-	ck_assert_int_eq(probes, 4);
+	node[1]->status = node[2]->status = PK_PARKED;
+	pk_list_wake_ahead(&queue, node[0]);
+	ck_assert_int_eq(pk_state(node[1]->status), PK_SPINNING);
+	ck_assert_int_eq(pk_state(node[2]->status), PK_PARKED);
 }
 END_TEST
 
@@ -458,4 +479,4 @@ END_TEST
 UNIT("queue", {groups_by_socket, 3}, {leaver_looks, 1}, {resumes, 1}, {bounded, 1}, {word_free, 1},
      {shuffler_reaps, 1}, {head_reaps, 1},
      {pass_skips, 1}, {pass_empties, 1}, {left, 1}, {strangers, 1}, {moves, 1}, {splices, 1}, {splices_head, 1},
-     {splices_nobody, 1}, {window_grows, 1}, {window_shrinks, 1}, {times_out, 1})
+     {splices_nobody, 1}, {window_grows, 1}, {window_grows_by_turns, 1}, {window_shrinks, 1}, {times_out, 1})

@@ -9,8 +9,10 @@
 #include <unistd.h>
 
 #include "admit/admit.h"
+#include "pthread/turn.h"
 #include "rt/clock.h"
 #include "rt/config.h"
+#include "rt/doze.h"
 #include "rt/fork.h"
 #include "rt/real.h"
 #include "rt/spin.h"
@@ -203,7 +205,7 @@ START_TEST(heat_is_paid)
 	}
 	ck_assert_uint_ge(pk_arena_known(), CROWD);
 	for (int i = 0; i < 3; i++) {
-		usleep(20000);
+		usleep(100000);
 		ck_assert_int_eq(spreads(2), 2);
 	}
 	ck_assert_int_lt(spreads(3000), 1500);
@@ -289,6 +291,13 @@ START_TEST(by_another)
 }
 END_TEST
 
+/* As a front of this process leaves it. */
+static void shut(uint64_t state)
+{
+	rw(0)->closed_by = pk_incarnation();
+	pk_store_relaxed(&rw(0)->state, state);
+}
+
 /* A closed lock, and nobody in front who would open it: who holds a read lock passes, of whatever lock; others, and all
  * where the kind says so, do not. */
 START_TEST(closed)
@@ -299,7 +308,7 @@ START_TEST(closed)
 	if (_i == 1 || _i == 2)
 		spread(1);
 	ck_assert_int_eq(pk_rwlock_rdlock(&lock[1]), 0);
-	pk_store_relaxed(&rw(0)->state, PK_RW_CLOSED);
+	shut(PK_RW_CLOSED);
 	ck_assert_int_eq(pk_rwlock_timedrdlock(&lock[0], &past), 0);
 	ck_assert_int_eq(pk_rwlock_unlock(&lock[0]), 0);
 	rw(0)->kind = PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP;
@@ -309,7 +318,7 @@ START_TEST(closed)
 	ck_assert_int_eq(pk_rwlock_unlock(&lock[0]), 0);
 	ck_assert_int_eq(pk_rwlock_unlock(&lock[1]), 0);
 	ck_assert_int_eq(pk_rwlock_trywrlock(&lock[0]), EBUSY);
-	pk_store_relaxed(&rw(0)->state, PK_RW_CLOSED | PK_RW_READER); /* somebody reads it */
+	shut(PK_RW_CLOSED | PK_RW_READER); /* somebody reads it */
 	ck_assert_int_eq(pk_rwlock_timedrdlock(&lock[0], &past), ETIMEDOUT);
 	ck_assert_int_eq(pk_rwlock_timedwrlock(&lock[0], &past), ETIMEDOUT);
 	ck_assert_uint_eq(rw(0)->state & (PK_RW_READERS | PK_RW_WRITER), PK_RW_READER);
@@ -322,14 +331,14 @@ START_TEST(closed_and_free)
 	struct timespec past = {0, 0};
 
 	setup(modes[_i], "1");
-	pk_store_relaxed(&rw(0)->state, PK_RW_CLOSED);
+	shut(PK_RW_CLOSED);
 	rw(0)->kind = PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP;
 	ck_assert_int_eq(pk_rwlock_timedrdlock(&lock[0], &past), ETIMEDOUT);
 	rw(0)->kind = 0;
 	ck_assert_int_eq(pk_rwlock_timedrdlock(&lock[0], &past), 0);
 	ck_assert_uint_eq(rw(0)->state, PK_RW_READER);
 	ck_assert_int_eq(pk_rwlock_unlock(&lock[0]), 0);
-	pk_store_relaxed(&rw(0)->state, PK_RW_CLOSED);
+	shut(PK_RW_CLOSED);
 	ck_assert_int_eq(pk_rwlock_timedwrlock(&lock[0], &past), 0);
 	ck_assert_uint_eq(rw(0)->state, PK_RW_WRITER);
 	ck_assert_int_eq(pk_rwlock_unlock(&lock[0]), 0);
@@ -337,23 +346,55 @@ START_TEST(closed_and_free)
 }
 END_TEST
 
-/* Who is in front has closed it, and has not been heard of since it began to count readers: others may read with them. */
-START_TEST(closed_and_counted)
+static void *read_once(void *arg)
+{
+	return (void *)(intptr_t)(pk_rwlock_rdlock(&lock[0]) || pk_rwlock_unlock(&lock[0])) + (intptr_t)arg;
+}
+
+/* What a front that is awake may leave, and what one that sleeps may. */
+static const uint64_t closed_for[] = {PK_RW_CLOSED | PK_RW_RECALL, PK_RW_CLOSED, PK_RW_CLOSED | PK_RW_SLEEPER};
+
+/* Who is in front has closed it to wait for readers, and has not been heard of since: who has waited for long, and not who
+ * has no time, reads with them. */
+START_TEST(closed_and_read)
 {
 	struct timespec past = {0, 0};
 
-	setup(modes[_i], "1");
-	pk_store_relaxed(&rw(0)->state, PK_RW_CLOSED | PK_RW_RECALL | PK_RW_READER);
+	setup("auto", "1");
+	pk_config.look = 20;
+	pk_doze_setup(pk_turn_look);
+	shut(closed_for[_i] | PK_RW_READER);
 	rw(0)->kind = PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP;
 	ck_assert_int_eq(pk_rwlock_timedrdlock(&lock[0], &past), ETIMEDOUT);
 	rw(0)->kind = 0;
+	ck_assert_int_eq(pk_rwlock_timedrdlock(&lock[0], &past), ETIMEDOUT);
 	ck_assert_int_eq(pk_rwlock_timedwrlock(&lock[0], &past), ETIMEDOUT);
 	ck_assert_uint_eq(rw(0)->state & (PK_RW_READERS | PK_RW_WRITER), PK_RW_READER);
-	pk_store_relaxed(&rw(0)->state, PK_RW_CLOSED | PK_RW_RECALL | PK_RW_READER);
-	ck_assert_int_eq(pk_rwlock_timedrdlock(&lock[0], &past), 0);
-	ck_assert_uint_eq(rw(0)->state, PK_RW_RECALL | 2 * PK_RW_READER);
-	ck_assert_int_eq(pk_rwlock_unlock(&lock[0]), 0);
-	pk_store_relaxed(&rw(0)->state, PK_RW_CLOSED | PK_RW_RECALL | PK_RW_READERS);
+	shut(closed_for[_i] | PK_RW_READER);
+	if (_i < 2)
+		ck_assert_ptr_null(in_thread(read_once));
+	ck_assert_uint_eq(rw(0)->state, (closed_for[_i] & (_i < 2 ? ~PK_RW_CLOSED : ~(uint64_t)0)) | PK_RW_READER);
+}
+END_TEST
+
+/* In a child of fork nobody will open it: its readers come in at once, writers as little as with glibc. */
+START_TEST(closed_by_parent)
+{
+	struct timespec past = {0, 0};
+	pid_t child;
+	int status;
+
+	setup(modes[_i], "1");
+	shut(PK_RW_CLOSED | PK_RW_SLEEPER | PK_RW_READER);
+	child = fork();
+	ck_assert_int_ge(child, 0);
+	if (child == 0) {
+		if (pk_rwlock_timedrdlock(&lock[0], &past) || central(0) != 2 || pk_rwlock_unlock(&lock[0]))
+			_exit(1);
+		_exit(pk_rwlock_timedwrlock(&lock[0], &past) != ETIMEDOUT || in_thread(read_once));
+	}
+	ck_assert_int_eq(waitpid(child, &status, 0), child);
+	ck_assert_int_eq(status, 0);
 	ck_assert_int_eq(pk_rwlock_timedrdlock(&lock[0], &past), ETIMEDOUT);
 }
 END_TEST
@@ -455,11 +496,6 @@ START_TEST(forked)
 }
 END_TEST
 
-static void *read_once(void *arg)
-{
-	return (void *)(intptr_t)(pk_rwlock_rdlock(&lock[0]) || pk_rwlock_unlock(&lock[0])) + (intptr_t)arg;
-}
-
 /* A reader that has been counted back in is counted once in the child, though others are counted apart by then. */
 START_TEST(forked_after_recall)
 {
@@ -546,5 +582,5 @@ START_TEST(remapped_all_the_time)
 END_TEST
 
 UNIT("rwlock", {places, MODES}, {heat, 1}, {heat_is_paid, 1}, {recalled, 2}, {many_at_once, 2}, {migrated, 1},
-     {by_another, 2}, {closed, MODES}, {closed_and_free, MODES}, {closed_and_counted, MODES}, {drained, MODES},
+     {by_another, 2}, {closed, MODES}, {closed_and_free, MODES}, {closed_and_read, 3}, {closed_by_parent, MODES}, {drained, MODES},
      {left_over, 2}, {forked, MODES}, {forked_after_recall, 2}, {remapped_all_the_time, MODES})
