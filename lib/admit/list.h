@@ -392,7 +392,7 @@ PK_INLINE void pk_list_splice(struct pk_queue *q, struct pk_waiter *first, struc
 }
 
 /* The window of a queue: how many sleepers behind a waiter that has woken are woken ahead of
- * their turn (D11). One at least: else each waits for a whole wake-up, and there is nobody by
+ * their turn (D11). One at least by the head: else each waits for a whole wake-up, and there is nobody by
  * whom it could be seen that sections are short. Where they are long that one sleeps again, and
  * costs no more than glibc's waiters, who are all woken. In the hints of `aux` is what is beyond. */
 enum { PK_LIST_WINDOW_MAX = 8 };
@@ -426,13 +426,11 @@ PK_INLINE void pk_list_call(struct pk_record *by, struct pk_waiter *x)
 	}
 }
 
-/* Wake the window behind w. w need not be the head, so those behind it may be moved,
+/* Wake n behind w. w need not be the head, so those behind it may be moved,
  * and be in another queue by the time that they are looked at: being roused harms
  * nobody. */
-PK_INLINE void pk_list_wake_ahead(struct pk_queue *q, struct pk_waiter *w)
+PK_INLINE void pk_list_wake_ahead(struct pk_waiter *w, unsigned n)
 {
-	unsigned n = pk_list_window(q);
-
 	for (struct pk_waiter *x = pk_list_next(w); x && n; n--, x = pk_list_next(x))
 		pk_list_call(w->record, x);
 }
@@ -457,10 +455,12 @@ static inline enum pk_entered pk_list_settle(struct pk_queue *q, struct pk_waite
 
 		switch (pk_state(status)) {
 		case PK_HEAD:
-			pk_list_wake_ahead(q, w);
+			pk_list_wake_ahead(w, pk_list_window(q));
 			return PK_IS_HEAD;
-		case PK_SPINNING: /* before its turn */
-			pk_list_wake_ahead(q, w);
+		case PK_SPINNING:
+			/* Before its turn: not the one that a head wakes in any case, or each would wake the
+			 * next one, and all of them sleep again. */
+			pk_list_wake_ahead(w, pk_list_window(q) - 1);
 			if (steal(q)) {
 				pk_list_widen(q);
 				return PK_STOLEN;

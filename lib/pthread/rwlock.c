@@ -247,9 +247,11 @@ static int spin(struct front *f)
 {
 	struct pk_rwlock *rw = f->rw;
 	unsigned budget = pk_spin_front(), gap = FRONT_GAP;
-	unsigned brief = f->open ? 0 : pk_spin_brief(), drain = brief, all = DRAINS * brief;
+	unsigned brief = f->open ? 0 : pk_spin_brief(), drain = brief, given = brief, all = DRAINS * brief;
 	uint64_t fewest = PK_RW_READERS;
 
+	if (pk_load_relaxed(&rw->closed_by) != pk_incarnation())
+		pk_store_relaxed(&rw->closed_by, pk_incarnation());
 	for (;;) {
 		uint64_t s = pk_load_relaxed(&rw->state);
 
@@ -276,8 +278,8 @@ static int spin(struct front *f)
 			}
 			if ((s & PK_RW_CLOSED) && (s & PK_RW_READERS) < fewest) {
 				fewest = s & PK_RW_READERS;
-				all -= brief - drain;
-				drain = brief < all ? brief : all;
+				all -= given - drain;
+				drain = given = brief < all ? brief : all;
 			}
 			if (pk_spent(&drain))
 				return EBUSY;
@@ -395,8 +397,6 @@ static PK_NOINLINE int lock_in_front(struct pk_rwlock *rw, bool write, uint64_t 
 			open_up(rw, 0, true);
 		return ret == EALREADY ? 0 : ret;
 	}
-	if (pk_load_relaxed(&rw->closed_by) != pk_incarnation())
-		pk_store_relaxed(&rw->closed_by, pk_incarnation());
 	ret = wait_in_front(&f, deadline);
 	if (ret)
 		open_up(rw, PK_RW_CLOSED | PK_RW_SLEEPER, f.waiter);
@@ -520,6 +520,7 @@ static PK_NOINLINE int wait_to_read(struct pk_rwlock *rw, const struct pk_deadli
 	 * and opens the lock now and then: so a reader queues for a bounded time only, and
 	 * a longer one each time, as it has to get to the front at last. */
 	for (uint64_t bound = WINDOW_US, patience = pk_knob(patience);; patience = bound *= 2) {
+		disown(rw); /* a handler may have forked meanwhile */
 		bay = r ? pk_park_enter(pk_socket_here(r->index), parking_place(rw)) : NULL;
 		ret = bay ? wait_in_bay(rw, bay, patience, deadline) : try_to_read(rw, false);
 		if (ret != EBUSY)

@@ -397,7 +397,7 @@ START_TEST(window_grows)
 	chain(14);
 	pk_mcs.splice(&queue, node[1], node[14], &word);
 	for (int i = 1; i <= 12; i++) {
-		int window = i < PK_LIST_WINDOW_MAX ? i : PK_LIST_WINDOW_MAX, roused = 0;
+		int window = (i < PK_LIST_WINDOW_MAX ? i : PK_LIST_WINDOW_MAX) - 1, roused = 0; /* the other one is a head's */
 
 		thefts = 1;
 		node[i]->status = PK_SPINNING;
@@ -451,7 +451,7 @@ START_TEST(window_shrinks)
 	chain(2);
 	node[0]->next = node[1];
 	node[1]->status = node[2]->status = PK_PARKED;
-	pk_list_wake_ahead(&queue, node[0]);
+	pk_list_wake_ahead(node[0], pk_list_window(&queue));
 	ck_assert_int_eq(pk_state(node[1]->status), PK_SPINNING);
 	ck_assert_int_eq(pk_state(node[2]->status), PK_PARKED);
 }
