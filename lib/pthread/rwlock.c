@@ -483,8 +483,10 @@ static int wait_in_bay(struct pk_rwlock *rw, struct pk_bay *bay, uint64_t patien
 		uint32_t calls = pk_park_ready(bay);
 
 		ret = try_to_read(rw, false);
-		if (ret == EBUSY && look)
+		if (ret == EBUSY && look) {
+			disown(rw); /* a handler may have forked */
 			ret = pass_to_read(rw, true);
+		}
 		/* Who has been called, and has been passed once more: not who was merely asleep for long. */
 		if (ret != EBUSY || (!look && has_lost_patience(&since, patience)))
 			break;
@@ -520,7 +522,6 @@ static PK_NOINLINE int wait_to_read(struct pk_rwlock *rw, const struct pk_deadli
 	 * and opens the lock now and then: so a reader queues for a bounded time only, and
 	 * a longer one each time, as it has to get to the front at last. */
 	for (uint64_t bound = WINDOW_US, patience = pk_knob(patience);; patience = bound *= 2) {
-		disown(rw); /* a handler may have forked meanwhile */
 		bay = r ? pk_park_enter(pk_socket_here(r->index), parking_place(rw)) : NULL;
 		ret = bay ? wait_in_bay(rw, bay, patience, deadline) : try_to_read(rw, false);
 		if (ret != EBUSY)
