@@ -209,29 +209,182 @@ int glibc_rwlock_unlock(pthread_rwlock_t *lock)
 	return 0;
 }
 
-/* ---- condition variables: the first 8 bytes are not 0 once somebody has waited, as in glibc
- * (__wseq); the sequence is in __wrefs ---- */
+/* ---- condition variables ----
+ *
+ * Those who wait are of two groups: signals are for the older one, who comes joins the younger one. When nobody of the
+ * older one is left to be signalled it is closed, those who still look at its word are waited for, and the groups change
+ * their parts. A signal is a token in its group's word, which a waiter takes out. Who signals holds a lock that is
+ * the two low bits of first_size. (Riegel, glibc 2.25 to 2.40; there is no spinning in it.) */
+
+enum { CLOSED = 1, TOKEN = 2, LOOKS = 2, LEAVER_WAITS = 1, USER = 8, HELD = 1, CONTENDED = 2, LOCK = 3, SIZE = 4 };
+
+struct waiters {
+	uint64_t next;	     /* the place of who comes, times 2; the low bit: the younger group */
+	uint64_t start;	     /* the older group's first place, times 2; the low bit: the younger group */
+	unsigned looking[2]; /* those at the group's word, times LOOKS; LEAVER_WAITS: somebody waits for them */
+	unsigned size[2];    /* to be signalled yet */
+	unsigned first_size; /* the older group's at its start, times SIZE; and the lock */
+	unsigned users;	     /* times USER */
+	unsigned signals[2]; /* TOKENs; CLOSED */
+};
+
+_Static_assert(sizeof(struct waiters) == sizeof(pthread_cond_t), "glibc's size");
+
+static void take(struct waiters *w)
+{
+	unsigned seen = pk_load_relaxed(&w->first_size), mark = HELD;
+
+	for (;;) {
+		if (!(seen & LOCK)) {
+			if (pk_cas_acquire(&w->first_size, &seen, seen | mark))
+				return;
+		} else if ((seen & LOCK) == CONTENDED || pk_cas_relaxed(&w->first_size, &seen, (seen & ~(unsigned)LOCK) | CONTENDED)) {
+			sleep_on(&w->first_size, (seen & ~(unsigned)LOCK) | CONTENDED);
+			seen = pk_load_relaxed(&w->first_size);
+			mark = CONTENDED;
+		}
+	}
+}
+
+static void give(struct waiters *w)
+{
+	if ((pk_and_release(&w->first_size, ~(unsigned)LOCK) & LOCK) == CONTENDED)
+		wake(&w->first_size, 1);
+}
+
+static void look_no_more(struct waiters *w, unsigned group)
+{
+	if (pk_sub_release(&w->looking[group], LOOKS) == (LOOKS | LEAVER_WAITS)) {
+		pk_and_relaxed(&w->looking[group], ~(unsigned)LEAVER_WAITS);
+		wake(&w->looking[group], INT_MAX);
+	}
+}
+
+/* Who took a token of a group that came to be another one's word puts it back. */
+static void give_back(struct waiters *w, unsigned group, uint64_t place)
+{
+	uint64_t start = pk_load_relaxed(&w->start);
+	unsigned seen;
+
+	if (place >= start >> 1 || (start & 1) == group)
+		return;
+	seen = pk_load_relaxed(&w->signals[group]);
+	while (start == pk_load_relaxed(&w->start))
+		if (seen & CLOSED || pk_cas_relaxed(&w->signals[group], &seen, seen + TOKEN)) {
+			wake(&w->signals[group], 1);
+			break;
+		}
+}
+
+static void await_token(struct waiters *w, unsigned group, uint64_t place)
+{
+	unsigned seen = pk_load_acquire(&w->signals[group]);
+
+	do {
+		while (!seen) {
+			pk_add_relaxed(&w->looking[group], LOOKS);
+			if (!(pk_load_acquire(&w->signals[group]) & CLOSED) && place >= pk_load_relaxed(&w->start) >> 1)
+				sleep_on(&w->signals[group], 0);
+			else
+				seen = CLOSED;
+			look_no_more(w, group);
+			if (!seen)
+				seen = pk_load_acquire(&w->signals[group]);
+		}
+		if (seen & CLOSED)
+			return;
+	} while (!pk_cas_acquire(&w->signals[group], &seen, seen - TOKEN));
+	give_back(w, group, place);
+}
 
 int glibc_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex)
 {
-	unsigned *sequence = &cond->__data.__wrefs, seen = pk_load_relaxed(sequence);
+	struct waiters *w = (void *)cond;
+	uint64_t next = pk_add_seq_cst(&w->next, 2);
 
-	pk_store_relaxed((uint64_t *)(void *)cond, 2);
+	pk_add_relaxed(&w->users, USER);
 	glibc_mutex_unlock(mutex);
-	sleep_on(sequence, seen);
-	return glibc_mutex_lock(mutex);
+	await_token(w, next & 1, next >> 1);
+	pk_sub_release(&w->users, USER);
+	/* Others that were woken may sleep at the mutex, so it is taken as one that is waited for. */
+	while (pk_xchg_acquire(&mutex->__data.__lock, 2) != 0)
+		sleep_on(&mutex->__data.__lock, 2);
+	return own(mutex);
+}
+
+/* The groups change their parts, if there is somebody in the younger one. */
+static bool begin_younger(struct waiters *w, unsigned *older)
+{
+	uint64_t next = pk_load_relaxed(&w->next) >> 1, start = pk_load_relaxed(&w->start) >> 1;
+	unsigned first_size = pk_load_relaxed(&w->first_size), size = first_size / SIZE, seen;
+
+	if (!((unsigned)(next - start) - size + w->size[!*older]))
+		return false;
+	pk_or_relaxed(&w->signals[*older], CLOSED);
+	seen = pk_add_release(&w->looking[*older], 0);
+	while (seen / LOOKS) {
+		seen = pk_or_relaxed(&w->looking[*older], LEAVER_WAITS) | LEAVER_WAITS;
+		if (seen / LOOKS)
+			sleep_on(&w->looking[*older], seen);
+		seen = pk_load_relaxed(&w->looking[*older]);
+	}
+	pk_add_relaxed(&w->start, 2 * (uint64_t)size + (*older ? 1 : (uint64_t)-1));
+	pk_store_release(&w->signals[*older], 0);
+	next = __atomic_fetch_xor(&w->next, 1, __ATOMIC_RELEASE) >> 1;
+	*older ^= 1;
+	size = (unsigned)(next - start) - size;
+	while (!pk_cas_relaxed(&w->first_size, &first_size, size * SIZE | (first_size & LOCK)))
+		;
+	w->size[*older] += size;
+	return w->size[*older];
 }
 
 int glibc_cond_signal(pthread_cond_t *cond)
 {
-	pk_add_release(&cond->__data.__wrefs, 1);
-	wake(&cond->__data.__wrefs, 1);
+	struct waiters *w = (void *)cond;
+	bool found;
+	unsigned older;
+
+	if (pk_load_relaxed(&w->users) < USER)
+		return 0;
+	take(w);
+	older = !(pk_load_relaxed(&w->next) & 1);
+	found = w->size[older] || begin_younger(w, &older);
+	if (found) {
+		pk_add_relaxed(&w->signals[older], TOKEN);
+		w->size[older]--;
+	}
+	give(w);
+	if (found)
+		wake(&w->signals[older], 1);
 	return 0;
+}
+
+static void signal_all(struct waiters *w, unsigned group)
+{
+	pk_add_relaxed(&w->signals[group], TOKEN * w->size[group]);
+	w->size[group] = 0;
 }
 
 int glibc_cond_broadcast(pthread_cond_t *cond)
 {
-	pk_add_release(&cond->__data.__wrefs, 1);
-	wake(&cond->__data.__wrefs, INT_MAX);
+	struct waiters *w = (void *)cond;
+	bool found;
+	unsigned older;
+
+	if (pk_load_relaxed(&w->users) < USER)
+		return 0;
+	take(w);
+	older = !(pk_load_relaxed(&w->next) & 1);
+	if (w->size[older]) {
+		signal_all(w, older);
+		wake(&w->signals[older], INT_MAX);
+	}
+	found = begin_younger(w, &older);
+	if (found)
+		signal_all(w, older);
+	give(w);
+	if (found)
+		wake(&w->signals[older], INT_MAX);
 	return 0;
 }

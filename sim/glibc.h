@@ -4,10 +4,10 @@
  * wait, in our words and for the simulator only. What the library calls under
  * PARKADE_POLICY=glibc.
  *
- * The mutex and the reader-writer lock are exact, with every access to the object: the mutex is compare-and-swap 0 to
- * 1, else exchange 2 and sleep while it was not 0 (Drepper, Futexes Are Tricky, 2011, the second mutex); the
- * reader-writer lock has two phases (Riegel, in glibc since 2.25). The condition variable (a sequence; all who are
- * woken by a broadcast lock the mutex by themselves) has less traffic than glibc's. */
+ * Exact, with every access to the object: the mutex is compare-and-swap 0 to 1, else exchange 2 and sleep while it was
+ * not 0 (Drepper, Futexes Are Tricky, 2011, the second mutex); the reader-writer lock has two phases, and the condition
+ * variable two groups of waiters (Riegel, in glibc since 2.25). Who is woken by a broadcast locks the mutex by itself.
+ */
 #ifndef SIM_GLIBC_H
 #define SIM_GLIBC_H
 

@@ -30,17 +30,24 @@ static void trace(const struct hn_access *a, uint64_t was)
 		  (unsigned long long)a->value, a->from);
 }
 
+static bool within(const volatile char *p, const void *object, size_t bytes)
+{
+	return p >= (const char *)object && p < (const char *)object + bytes;
+}
+
+/* A thread's own: in its first cache, always. (All simulated threads have the errno of the one that simulates.) */
+static bool is_own(const volatile char *p)
+{
+	return sim_is_stack(p) || within(p, &pk_self, sizeof(pk_self)) || within(p, &errno, sizeof(errno));
+}
+
 uint64_t hn_access(const struct hn_access *a)
 {
 	bool atomic = a->kind >= HN_LOAD;
 	uint64_t was;
 
 	if (sim_self) {
-		const volatile char *p = a->p;
-
-		/* A thread's own: in its first cache, always. */
-		if (a->kind != HN_FENCE &&
-		    (sim_is_stack(p) || (p >= (const char *)&pk_self && p < (const char *)(&pk_self + 1))))
+		if (a->kind != HN_FENCE && is_own(a->p))
 			sim_self->debt += atomic && a->kind > HN_STORE ? sim_machine.atomic : 1;
 		else
 			sim_line_access(a);

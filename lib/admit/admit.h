@@ -17,7 +17,7 @@
  *		cannot do that
  *	settle	is enter for a thread whose node was spliced, once it is awake. It
  *		may have been woken before its turn, and then takes the word out of
- *		turn if `steal` can
+ *		turn if `steal` can. `word` is looked at only
  *	give_up	w, which waits and is not the head, gives its place up, or the headship
  *		that it gets at that moment. Its enter, if it goes on (a signal handler
  *		has intervened, or it looks: rt/doze.h), returns PK_ORPHANED. Null: pk_waiter_abandon() does that.
@@ -72,7 +72,7 @@ struct pk_admit_ops {
 	/* A chain linked by `next`, of nodes that are CLAIMED and of no queue, by the
 	 * holder of the lock. `held`: its word. */
 	void (*splice)(struct pk_queue *q, struct pk_waiter *first, struct pk_waiter *last, int *held);
-	enum pk_entered (*settle)(struct pk_queue *q, struct pk_waiter *w, pk_steal *steal);
+	enum pk_entered (*settle)(struct pk_queue *q, struct pk_waiter *w, const int *word, pk_steal *steal);
 	void (*give_up)(struct pk_queue *q, struct pk_waiter *w);
 	struct pk_queue *(*root)(struct pk_waiter *w);
 };

@@ -24,7 +24,8 @@
  *	window: each that wakes rouses some behind it before it tries the word, and
  *	one that is awake before its turn takes the word if it can. So the time that
  *	a wake-up takes is not spent once a waiter. The window grows with each that
- *	gets the word or its turn awake, and shrinks with each that has to sleep again. The
+ *	gets the word or its turn awake, or that a free word has waited for, and shrinks with each
+ *	that has to sleep again. The
  *	first ones are woken by who has put them here, when it has let the lock go
  *	(pthread/cond.c).
  *	(4.2.2 wakes one successor, by the waiter as well.)
@@ -198,8 +199,10 @@ PK_INLINE enum pk_entered pk_list_wait(struct pk_queue *q, struct pk_waiter *w, 
 			poll(q, w);
 		if (state == PK_SPINNING) {
 			/* fails only if the state is final now */
-			if (pk_cas_relaxed(&w->status, &status, pk_in_state(status, PK_WAITING)))
+			if (pk_cas_relaxed(&w->status, &status, pk_in_state(status, PK_WAITING))) {
+				w->slept = false; /* it is awake before its turn, so nobody has moved it to the word */
 				budget = pk_spin_begin(w);
+			}
 		} else if (pk_spent(&budget) && !(stays && pk_list_park(w, status, deadline)) &&
 			   (stays ? pk_list_abandon(w) : pk_waiter_abandon(w))) {
 			pk_spin_missed(w);
@@ -448,13 +451,16 @@ PK_INLINE bool pk_list_spin(struct pk_waiter *w)
 	return crowned;
 }
 
-static inline enum pk_entered pk_list_settle(struct pk_queue *q, struct pk_waiter *w, pk_steal *steal)
+static inline enum pk_entered pk_list_settle(struct pk_queue *q, struct pk_waiter *w, const int *word, pk_steal *steal)
 {
 	for (;;) {
 		uint32_t status = pk_load_acquire(&w->status); /* O3, as in wait() */
 
 		switch (pk_state(status)) {
 		case PK_HEAD:
+			/* The lock has waited for it: those behind it are to be woken earlier. */
+			if (w->slept && !pk_load_relaxed(word) && pk_list_next(w))
+				pk_list_widen(q);
 			pk_list_wake_ahead(w, pk_list_window(q));
 			return PK_IS_HEAD;
 		case PK_SPINNING:
@@ -466,6 +472,7 @@ static inline enum pk_entered pk_list_settle(struct pk_queue *q, struct pk_waite
 				return PK_STOLEN;
 			}
 			if (pk_list_spin(w)) {
+				w->slept = false; /* as above */
 				pk_list_widen(q);
 				continue;
 			}

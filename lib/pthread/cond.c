@@ -82,6 +82,8 @@ enum {
 	LOCK_ROUNDS = 100,
 	/* How many waiters a signal looks at for one of its own socket. */
 	LOCAL_WAITERS = 32,
+	/* Those of a broadcast are put in order by so many sockets. */
+	CHAINS = 16,
 	/* Waiters that a broadcast without the mutex wakes: this many, or the first of more. */
 	FEW = 8,
 	/* Of those whom a broadcast has moved its thread wakes so many, when it has unlocked the mutex. */
@@ -223,10 +225,15 @@ static struct pk_queue *owned(struct pk_cond *c)
 	return home && is_owner(mutex_of(home)) ? home : NULL;
 }
 
+static unsigned socket_here(void)
+{
+	return pk_socket_here(pk_self.record ? pk_self.record->index : 0);
+}
+
 /* PARKADE_COND=local: a waiter of the caller's socket among the first ones, or null. */
 static struct pk_waiter *claim_local(struct pk_cond *c, struct pk_waiter *last)
 {
-	unsigned socket = pk_socket_here(pk_self.record ? pk_self.record->index : 0);
+	unsigned socket = socket_here();
 	struct pk_waiter *first = last->next, *w = first;
 
 	if (c->passed >= pk_knob(batch))
@@ -260,23 +267,39 @@ static struct pk_waiter *claim_one(struct pk_cond *c)
 	}
 }
 
-/* All of them, linked by `next` in order of arrival. */
+/* Waiters, linked by `next`. */
+struct chain {
+	struct pk_waiter *first, *last;
+};
+
+static void join(struct chain *a, const struct chain *b)
+{
+	if (!b->first)
+		return;
+	if (a->first)
+		pk_store_relaxed(&a->last->next, b->first);
+	else
+		a->first = b->first;
+	a->last = b->last;
+}
+
+/* All of them, socket by socket, the caller's first, and in order of arrival in each: the mutex and what it protects go
+ * round the machine once then. Of very many sockets some share a chain. */
 static struct pk_waiter *claim_all(struct pk_cond *c)
 {
-	struct pk_waiter *chain = NULL, *end = NULL;
+	struct chain all = {NULL, NULL}, of[CHAINS];
 	struct pk_waiter *last = last_of(c), *w, *next;
+	unsigned n = pk_sockets < CHAINS ? pk_sockets : CHAINS, here = n > 1 ? socket_here() : 0;
 
+	memset(of, 0, n * sizeof(*of));
 	for (w = last ? last->next : NULL; w; w = w == last ? NULL : next) {
 		next = w->next;
-		if (!claim(c, w))
-			continue;
-		if (end)
-			pk_store_relaxed(&end->next, w);
-		else
-			chain = w;
-		end = w;
+		if (claim(c, w))
+			join(&of[w->socket % n], &(struct chain){w, w});
 	}
-	return chain;
+	for (unsigned i = 0; i < n; i++)
+		join(&all, &of[(here + i) % n]);
+	return all.first;
 }
 
 /* Let the first live one of the chain lock the mutex by itself, with the others behind

@@ -126,7 +126,8 @@ PK_INLINE int pk_mutex_trylock(pthread_mutex_t *mutex)
 
 	if (!pk_mutex_is_plain(kind, tid))
 		return pk_mutex_trylock_slow(mutex, kind, tid);
-	return pk_mutex_take(m) ? pk_mutex_own(m, tid) : EBUSY;
+	/* A look first: programs try again and again (streamcluster), and each exchange takes the line from its holder. */
+	return !pk_load_relaxed(&m->lock) && pk_mutex_take(m) ? pk_mutex_own(m, tid) : EBUSY;
 }
 
 PK_INLINE int pk_mutex_unlock(pthread_mutex_t *mutex)

@@ -239,7 +239,7 @@ void pk_turn_settle(const struct pk_site *at, struct pk_waiter *w, pk_steal *ste
 {
 	const struct pk_admit_ops *ops = w ? pk_policy_ops(w->policy) : NULL;
 
-	switch (w ? ops->settle(&at->gate->queue, w, steal) : PK_ORPHANED) {
+	switch (w ? ops->settle(&at->gate->queue, w, at->word, steal) : PK_ORPHANED) {
 	case PK_IS_HEAD:
 		wait_as_head(at, ops, w, NULL);
 		break;

@@ -116,7 +116,7 @@ struct pk_waiter {
 	uint32_t id;
 	uint16_t socket;
 	bool spins;		  /* its thread has a place among the spinners */
-	bool slept;		  /* has parked, and may have been moved to the lock word */
+	bool slept;		  /* has parked since it was roused, and may have been moved to the lock word */
 	struct pk_record *record; /* a context's: of the thread that waits with it, or null */
 } PK_ALIGNED(PK_CACHE_LINE);
 

@@ -401,7 +401,7 @@ START_TEST(window_grows)
 
 		thefts = 1;
 		node[i]->status = PK_SPINNING;
-		ck_assert_int_eq(pk_mcs.settle(&queue, node[i], steal), PK_STOLEN);
+		ck_assert_int_eq(pk_mcs.settle(&queue, node[i], &word, steal), PK_STOLEN);
 		while (i + roused < 14 && pk_state(node[i + 1 + roused]->status) == PK_SPINNING)
 			roused++;
 		ck_assert_int_eq(roused, window < 14 - i ? window : 14 - i);
@@ -429,10 +429,20 @@ START_TEST(window_grows_by_turns)
 	for (unsigned i = 1; i <= 3; i++) {
 		ck_assert_uint_eq(pk_list_window(&queue), i);
 		node[1]->status = PK_SPINNING;
-		ck_assert_int_eq(pk_mcs.settle(&queue, node[1], crown), PK_IS_HEAD);
+		ck_assert_int_eq(pk_mcs.settle(&queue, node[1], &word, crown), PK_IS_HEAD);
 	}
-	ck_assert_int_eq(pk_mcs.settle(&queue, node[1], crown), PK_IS_HEAD); /* it was asleep */
+	ck_assert(!node[1]->slept); /* its unlock need not look for others */
+	ck_assert_int_eq(pk_mcs.settle(&queue, node[1], &word, crown), PK_IS_HEAD);
 	ck_assert_uint_eq(pk_list_window(&queue), 4);
+	node[1]->slept = true;
+	ck_assert_int_eq(pk_mcs.settle(&queue, node[1], &word, crown), PK_IS_HEAD); /* it was asleep, and the lock is not free */
+	ck_assert_uint_eq(pk_list_window(&queue), 4);
+	word = 0;
+	ck_assert_int_eq(pk_mcs.settle(&queue, node[1], &word, crown), PK_IS_HEAD);
+	ck_assert_uint_eq(pk_list_window(&queue), 5);
+	node[1]->next = NULL;
+	ck_assert_int_eq(pk_mcs.settle(&queue, node[1], &word, crown), PK_IS_HEAD); /* nobody is behind it */
+	ck_assert_uint_eq(pk_list_window(&queue), 5);
 }
 END_TEST
 
