@@ -211,10 +211,10 @@ int glibc_rwlock_unlock(pthread_rwlock_t *lock)
 
 /* ---- condition variables ----
  *
- * Those who wait are of two groups: signals are for the older one, who comes joins the younger one. When nobody of the
- * older one is left to be signalled it is closed, those who still look at its word are waited for, and the groups change
- * their parts. A signal is a token in its group's word, which a waiter takes out. Who signals holds a lock that is
- * the two low bits of first_size. (Riegel, glibc 2.25 to 2.40; there is no spinning in it.) */
+ * Those who wait are of two groups: signals are for the older one, who comes joins the younger one. When nobody of
+ * the older one is left to be signalled it is closed, those who still look at its word are waited for, and the groups
+ * change their parts. A signal is a token in its group's word, which a waiter takes out. Who signals holds a lock that
+ * is the two low bits of first_size. (Riegel, glibc 2.25 to 2.40; there is no spinning in it.) */
 
 enum { CLOSED = 1, TOKEN = 2, LOOKS = 2, LEAVER_WAITS = 1, USER = 8, HELD = 1, CONTENDED = 2, LOCK = 3, SIZE = 4 };
 
@@ -235,11 +235,13 @@ static void take(struct waiters *w)
 	unsigned seen = pk_load_relaxed(&w->first_size), mark = HELD;
 
 	for (;;) {
+		unsigned contended = (seen & ~(unsigned)LOCK) | CONTENDED;
+
 		if (!(seen & LOCK)) {
 			if (pk_cas_acquire(&w->first_size, &seen, seen | mark))
 				return;
-		} else if ((seen & LOCK) == CONTENDED || pk_cas_relaxed(&w->first_size, &seen, (seen & ~(unsigned)LOCK) | CONTENDED)) {
-			sleep_on(&w->first_size, (seen & ~(unsigned)LOCK) | CONTENDED);
+		} else if (seen == contended || pk_cas_relaxed(&w->first_size, &seen, contended)) {
+			sleep_on(&w->first_size, contended);
 			seen = pk_load_relaxed(&w->first_size);
 			mark = CONTENDED;
 		}
@@ -339,16 +341,24 @@ static bool begin_younger(struct waiters *w, unsigned *older)
 	return w->size[*older];
 }
 
+/* The lock is taken, and the older group told; false: nobody waits. */
+static bool begin(struct waiters *w, unsigned *older)
+{
+	if (pk_load_relaxed(&w->users) < USER)
+		return false;
+	take(w);
+	*older = !(pk_load_relaxed(&w->next) & 1);
+	return true;
+}
+
 int glibc_cond_signal(pthread_cond_t *cond)
 {
 	struct waiters *w = (void *)cond;
 	bool found;
 	unsigned older;
 
-	if (pk_load_relaxed(&w->users) < USER)
+	if (!begin(w, &older))
 		return 0;
-	take(w);
-	older = !(pk_load_relaxed(&w->next) & 1);
 	found = w->size[older] || begin_younger(w, &older);
 	if (found) {
 		pk_add_relaxed(&w->signals[older], TOKEN);
@@ -372,10 +382,8 @@ int glibc_cond_broadcast(pthread_cond_t *cond)
 	bool found;
 	unsigned older;
 
-	if (pk_load_relaxed(&w->users) < USER)
+	if (!begin(w, &older))
 		return 0;
-	take(w);
-	older = !(pk_load_relaxed(&w->next) & 1);
 	if (w->size[older]) {
 		signal_all(w, older);
 		wake(&w->signals[older], INT_MAX);

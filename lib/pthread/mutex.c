@@ -162,7 +162,7 @@ int pk_mutex_trylock_slow(pthread_mutex_t *mutex, uint64_t kind, int tid)
 		return deepen(m);
 	/* An impatient head makes others queue, but POSIX has a trylock of a
 	 * free mutex succeed. */
-	if (!pk_mutex_take(m))
+	if (!pk_mutex_try(m))
 		return EBUSY;
 	return own(m, kind, tid);
 }

@@ -78,6 +78,13 @@ PK_INLINE bool pk_mutex_take(struct pk_mutex *m)
 	return pk_likely(pk_cas_acquire(&m->lock, &seen, 1));
 }
 
+/* The same for who does not wait. A look first: programs try again and again (streamcluster), and each exchange takes the
+ * line from the holder. */
+PK_INLINE bool pk_mutex_try(struct pk_mutex *m)
+{
+	return !pk_load_relaxed(&m->lock) && pk_mutex_take(m);
+}
+
 PK_INLINE int pk_mutex_own(struct pk_mutex *m, int tid)
 {
 	pk_store_relaxed(&m->owner, tid); /* others compare it with their tid */
@@ -126,8 +133,7 @@ PK_INLINE int pk_mutex_trylock(pthread_mutex_t *mutex)
 
 	if (!pk_mutex_is_plain(kind, tid))
 		return pk_mutex_trylock_slow(mutex, kind, tid);
-	/* A look first: programs try again and again (streamcluster), and each exchange takes the line from its holder. */
-	return !pk_load_relaxed(&m->lock) && pk_mutex_take(m) ? pk_mutex_own(m, tid) : EBUSY;
+	return pk_mutex_try(m) ? pk_mutex_own(m, tid) : EBUSY;
 }
 
 PK_INLINE int pk_mutex_unlock(pthread_mutex_t *mutex)
