@@ -49,13 +49,15 @@ enum {
 	GAP_BUSY_NS = 250,
 	/* and before the first, if it has had the word in this way so short a time ago, for so long; with others behind it,
 	 * for so long. */
-	AWAY_NS = 40000,
+	AWAY_NS = 80000,
 	AWAY_BUSY_NS = 20000,
 	BACK_NS = 1000,
 	/* Alone, only if it has a habit of it: more than one in COMES of its waits, or it counts down to 0. */
 	COMES = 5,
 	HABIT = 16,
 	HABIT_MOST = 24,
+	/* Who has stolen the word so short a time ago does not steal it again: no more than it takes to hand it over. */
+	STOLEN_NS = 200,
 	/* It knows when it has got the word if it has looked away for so many rounds before. */
 	CLOCK_GAP = 4,
 	/* One in so many heads spins for the word of a slow lock all the same. */
@@ -115,17 +117,22 @@ static bool is_back(const struct pk_site *at)
 	return back && pk_self.habit >= HABIT;
 }
 
+/* When a spin that began then had taken so many rounds; 0: nobody knows. */
+static uint64_t after_rounds(uint64_t began, unsigned rounds)
+{
+	unsigned per_us = pk_rounds_in(1000);
+
+	return per_us ? began + rounds * UINT64_C(1000) / per_us : 0;
+}
+
 /* In a queue time goes by, so it is seen before. The time when the word was got is reckoned from when the thread was
  * waiting for it: to read the clock in the critical section makes that long (lbench 0.85). */
 void pk_word_come(const struct pk_site *at)
 {
-	unsigned per_us;
+	uint64_t got = pk_self.won.word == at->word ? after_rounds(pk_self.won.ns, pk_self.won.rounds) : 0;
 
-	pk_self.back = false;
-	if (pk_self.won.word != at->word || !(per_us = pk_rounds_in(1000)))
-		return;
 	/* A rest below 0 is a large number. */
-	pk_self.back = pk_clock_ns() - pk_self.won.ns - pk_self.won.rounds * UINT64_C(1000) / per_us < BACK_NS;
+	pk_self.back = got && pk_clock_ns() - got < BACK_NS;
 }
 
 /* Spin for so many rounds; true when the word has been taken.
@@ -264,17 +271,27 @@ int pk_word_wait(const struct pk_site *at, const struct pk_admit_ops *ops, struc
 	return 0;
 }
 
+/* Two thieves would hand a short section to and fro as well (look_away()). Who is back for what it has just stolen has got less
+ * than its way to this CPU costs, and is to queue, which means to sleep: thieves are where nobody may spin. */
 bool pk_word_steal(const struct pk_site *at)
 {
 	struct turn t = {at, NULL, NULL, 1, 0, 0, 0, 0, false};
+	uint64_t now;
 	bool taken;
 
-	if (pk_load_relaxed(&at->gate->flags) & (PK_FLAG_QUEUE | PK_FLAG_SPINNER) ||
-	    pk_or_relaxed(&at->gate->flags, PK_FLAG_SPINNER) & PK_FLAG_SPINNER)
+	if (pk_load_relaxed(&at->gate->flags) & (PK_FLAG_QUEUE | PK_FLAG_SPINNER))
+		return false;
+	now = pk_clock_ns();
+	if (pk_self.stolen.word == at->word && now - pk_self.stolen.ns < STOLEN_NS)
+		return false;
+	if (pk_or_relaxed(&at->gate->flags, PK_FLAG_SPINNER) & PK_FLAG_SPINNER)
 		return false;
 	taken = spin(&t, pk_spin_steal(at->spin));
 	pk_and_relaxed(&at->gate->flags, ~PK_FLAG_SPINNER);
-	if (taken)
+	if (taken) {
 		mark(at, false);
+		pk_self.stolen.word = at->word;
+		pk_self.stolen.ns = after_rounds(now, t.rounds);
+	}
 	return taken;
 }

@@ -45,6 +45,11 @@ struct pk_thread {
 		unsigned rounds;
 	} won;
 	bool back;     /* and has come back for at once */
+	/* The one that it has stolen last, and when (pthread/word.c). */
+	struct {
+		const int *word;
+		uint64_t ns;
+	} stolen;
 	uint8_t habit; /* how often it has come back for it alone, of late */
 	/* Whom it has put into a mutex's queue, and calls when it has unlocked it (pthread/cond.c). */
 	struct {

@@ -435,7 +435,54 @@ static uint64_t wait_twice(struct pk_record *record, const struct pk_site *first
 	return ended - began;
 }
 
-/* Who comes back at once for the word that it has had as a head that was alone leaves it to others for 40 us. Who comes
+/* Whether the word of the second can be stolen once that of the first has been, `us` later; *took: how long all of it takes. */
+static bool steal_twice(const struct pk_site *first, const struct pk_site *second, int us, uint64_t *took)
+{
+	uint64_t began;
+	bool stolen;
+
+	*first->word = 0;
+	began = pk_clock_ns();
+	stolen = pk_word_steal(first);
+	*second->word = 0;
+	if (us)
+		usleep((useconds_t)us);
+	stolen &= pk_word_steal(second);
+	*took = pk_clock_ns() - began;
+	return stolen;
+}
+
+/* Who comes back at once for the word that it has stolen is not to steal it again. */
+START_TEST(steals_once)
+{
+	enum { TRIES = 200, AT_ONCE = 200 };
+	int word, other;
+	struct pk_site at = {&word, &gate, 300, 0, true, NULL}, elsewhere = {&other, &gate, 300, 0, true, NULL};
+	unsigned soon = 0, refused = 0, late = 0, strange = 0;
+	uint64_t took;
+
+	pk_incarnation_next();
+	pk_topology_read("", "1x2");
+	pk_spin_setup();
+	steal_twice(&elsewhere, &elsewhere, 0, &took); /* and find out how long a round is */
+	for (int i = 0; i < TRIES; i++) {
+		bool at_once, stolen;
+
+		strange += !steal_twice(&at, &elsewhere, 0, &took);
+		late += !steal_twice(&at, &at, 10, &took);
+		stolen = steal_twice(&elsewhere, &elsewhere, 0, &took);
+		at_once = took < AT_ONCE;
+		soon += at_once;
+		refused += at_once && !stolen;
+	}
+	if (!soon)
+		printf("SKIP: nobody can come back at once on such a slow machine\n");
+	ck_assert_uint_eq(refused, soon);
+	ck_assert_uint_eq(strange + late, 0);
+}
+END_TEST
+
+/* Who comes back at once for the word that it has had as a head that was alone leaves it to others for 80 us. Who comes
  * back later, or for another word, does not. */
 START_TEST(looks_away)
 {
@@ -646,5 +693,5 @@ START_TEST(spinners_miss_together)
 END_TEST
 
 UNIT("parking", {lot_calls, 1}, {lot_groups, 1}, {lot_neighbours, 1}, {lot_moves, 1}, {lot_refuses, 1}, {lot_rotates, 1},
-     {lot_adapts, 1}, {lot_heads_tell, 2}, {heads_probe, 1}, {looks_away, 1}, {looks_away_in_a_queue, 1},
+     {lot_adapts, 1}, {lot_heads_tell, 2}, {heads_probe, 1}, {steals_once, 1}, {looks_away, 1}, {looks_away_in_a_queue, 1},
      {spinners_learn, 1}, {spinners_miss_together, 1})
