@@ -21,6 +21,7 @@
 #include "pthread/nodes.h"
 #include "pthread/rwlock.h"
 #include "pthread/spinlock.h"
+#include "rt/fork.h"
 
 #define PK_PUBLIC __attribute__((visibility("default")))
 

@@ -7,7 +7,8 @@
  *               accepts us under the name libpthread.so.0.
  * PK_FIRST      the node of glibc's first release on the architecture.
  * PK_ON_x(T, ...)  T(..., node): the node that a symbol got which was new in glibc x. What is older than the
- *               architecture got PK_FIRST, and a second version older than that none. PK_ON_NONE, and every PK_ON_x on an architecture that is not listed
+ *               architecture got PK_FIRST, and a second version older than that none (2_3_2; OLD_2_3_2 is for
+ *               what was new then). PK_ON_NONE, and every PK_ON_x on an architecture that is not listed
  *               here, makes nothing: such a library has its base symbols alone (exports.def says what that costs).
  *
  * Only macros, and each node is written as glibc writes it: the version script includes this file too, and a node
@@ -22,6 +23,7 @@
 	N(GLIBC_2.12) N(GLIBC_2.18) N(GLIBC_2.28) N(GLIBC_2.30) N(GLIBC_2.31) N(GLIBC_2.34)
 # define PK_FIRST GLIBC_2.2.5
 # define PK_ON_2_3_2(T, ...) T(__VA_ARGS__, GLIBC_2.3.2)
+# define PK_OLD_2_3_2 GLIBC_2.3.2
 # define PK_2_4 GLIBC_2.4
 # define PK_2_12 GLIBC_2.12
 
@@ -32,6 +34,7 @@
 	N(GLIBC_2.34)
 # define PK_FIRST GLIBC_2.2
 # define PK_ON_2_3_2(T, ...) T(__VA_ARGS__, GLIBC_2.3.2)
+# define PK_OLD_2_3_2 GLIBC_2.3.2
 # define PK_2_4 GLIBC_2.4
 # define PK_2_12 GLIBC_2.12
 
@@ -62,6 +65,9 @@
 #endif
 
 #ifdef PK_FIRST
+# ifndef PK_OLD_2_3_2
+#  define PK_OLD_2_3_2 PK_FIRST
+# endif
 # ifndef PK_2_4
 #  define PK_2_4 PK_FIRST
 # endif
@@ -69,6 +75,7 @@
 #  define PK_2_12 PK_FIRST
 # endif
 # define PK_ON_FIRST(T, ...) T(__VA_ARGS__, PK_FIRST)
+# define PK_ON_OLD_2_3_2(T, ...) T(__VA_ARGS__, PK_OLD_2_3_2)
 # define PK_ON_2_4(T, ...) T(__VA_ARGS__, PK_2_4)
 # define PK_ON_2_12(T, ...) T(__VA_ARGS__, PK_2_12)
 # define PK_ON_2_28(T, ...) T(__VA_ARGS__, GLIBC_2.28)
@@ -76,6 +83,7 @@
 # define PK_ON_2_34(T, ...) T(__VA_ARGS__, GLIBC_2.34)
 #else
 # define PK_ON_FIRST(T, ...)
+# define PK_ON_OLD_2_3_2(T, ...)
 # define PK_ON_2_4(T, ...)
 # define PK_ON_2_12(T, ...)
 # define PK_ON_2_28(T, ...)

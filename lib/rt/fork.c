@@ -8,14 +8,20 @@
  * functions) unless it forks from a signal handler. Queues that were inherited
  * name nodes of the old incarnation and so count as empty.
  *
- * Handlers of libraries that were initialised before us run before ours, and _Fork
- * runs none: whoever is the first to need a record does the handler's work. */
+ * Handlers run in the child in the order in which they were registered, and may lock. So
+ * who registers one registers ours before it: by then the thread has its own ID. What allocates
+ * memory comes in its place among the others, behind the allocator's.
+ *
+ * Handlers that libc was asked for past us run before ours, and _Fork runs none: whoever
+ * is the first to need a record does the handler's work. */
 #include "rt/fork.h"
 
-#include <pthread.h>
+#include <stddef.h>
 
+#include "base/atomic.h"
 #include "rt/arena.h"
 #include "rt/control.h"
+#include "rt/real.h"
 #include "rt/spin.h"
 #include "rt/storey.h"
 #include "rt/thread.h"
@@ -48,11 +54,25 @@ static void child(void)
 	if (pk_incarnation_claim())
 		start_afresh(pk_self.record ? pk_self.record->index + 1 : 0);
 	pk_thread_fork_child();
+}
+
+static void child_at_last(void)
+{
 	pk_watch_fork_child();
 	pk_control_fork_child();
 }
 
+int pk_fork_register(void (*prepare)(void), void (*parent)(void), void (*in_child)(void), void *library)
+{
+	static int registered;
+	int none = 0;
+
+	if (pk_cas_relaxed(&registered, &none, 1))
+		pk_real()->__register_atfork(NULL, NULL, child, NULL);
+	return pk_real()->__register_atfork(prepare, parent, in_child, library);
+}
+
 void pk_fork_setup(void)
 {
-	pthread_atfork(NULL, NULL, child);
+	pk_fork_register(NULL, NULL, child_at_last, NULL);
 }

@@ -7,10 +7,11 @@
  * dlopen it runs with the loader's lock held by the opening thread, so that a lock path that calls into the loader
  * (dlsym, the first use of a lazily bound function that needs resolving) never comes back.  Says so on stdout.
  *
- * It also has a fork handler, which runs in the child before those of libraries that are
- * initialised later: it starts a thread that waits on a condition variable, and one that signals it when the handlers
- * are through.
+ * It also has a fork handler, which runs in the child before that of a library that is initialised later, even if that one
+ * puts its own before others', as it asks libc itself: it starts a thread that waits on a condition variable, and one that
+ * signals it when the handlers are through.
  */
+#include <dlfcn.h>
 #include <pthread.h>
 #include <sched.h>
 #include <string.h>
@@ -85,13 +86,23 @@ static void in_child(void)
 		_exit(2);
 }
 
+/* As pthread_atfork(NULL, NULL, handler), but of whoever comes after this library, which is libc. */
+static void register_in_libc(void (*handler)(void))
+{
+	int (*add)(void (*)(void), void (*)(void), void (*)(void), void *);
+
+	*(void **)&add = dlsym(RTLD_NEXT, "__register_atfork");
+	if (!add || add(NULL, NULL, handler, NULL))
+		_exit(2);
+}
+
 __attribute__((constructor)) static void contend(void)
 {
 	static const char *const said[] = {"early: wrong\n", "early: never contended\n", "early: contended\n"};
 	pthread_t thread[THREADS];
 	int result;
 
-	pthread_atfork(NULL, NULL, in_child);
+	register_in_libc(in_child);
 	pthread_barrier_init(&all_there, NULL, THREADS);
 	for (int i = 0; i < THREADS; i++)
 		if (pthread_create(&thread[i], NULL, work, NULL) != 0)

@@ -796,7 +796,7 @@ static void usage(FILE *to)
 		"  --without LIST  leave out: fork, signals, cancel, stops, moves, processes, offspring, boxes, "
 		"cells, scenes,\n"
 		"                  glibc (objects that are glibc's in any case)\n"
-		"                  early (fork handlers whose threads wait while the library's runs)\n"
+		"                  early (fork handlers that start threads, which wait)\n"
 		"  --quiet         no line of figures at the end\n"
 		"Exit status: 0 nothing failed, 1 something did, 2 usage.\n",
 		THREADS_MAX);

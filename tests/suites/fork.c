@@ -187,6 +187,57 @@ START_TEST(atfork_registered_late)
 }
 END_TEST
 
+/* A handler that was registered before any library was initialised locks in the child, and keeps what it has. */
+
+static struct {
+	pthread_mutex_t recursive, checked;
+	pthread_rwlock_t written;
+	bool wanted;
+} kept = {PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP, PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP, PTHREAD_RWLOCK_INITIALIZER, false};
+
+static void keep_in_child(void)
+{
+	if (kept.wanted && (pthread_mutex_lock(&kept.recursive) || pthread_mutex_lock(&kept.checked) ||
+			    pthread_rwlock_wrlock(&kept.written)))
+		_exit(2);
+}
+
+static void register_first(void)
+{
+	pthread_atfork(NULL, NULL, keep_in_child);
+}
+__attribute__((section(".preinit_array"), used)) static void (*const first_of_all)(void) = register_first;
+
+static int use_what_is_kept(void)
+{
+	if (pthread_mutex_lock(&kept.recursive) || pthread_mutex_unlock(&kept.recursive) ||
+	    pthread_mutex_unlock(&kept.recursive))
+		return 3;
+	if (pthread_mutex_lock(&kept.checked) != EDEADLK || pthread_mutex_unlock(&kept.checked))
+		return 4;
+	return pthread_rwlock_wrlock(&kept.written) != EDEADLK || pthread_rwlock_unlock(&kept.written) ? 5 : 0;
+}
+
+START_TEST(atfork_registered_first)
+{
+	pthread_mutex_t any = PTHREAD_MUTEX_INITIALIZER;
+	int status;
+	pid_t pid;
+
+	pthread_mutex_lock(&any); /* the thread has an ID */
+	pthread_mutex_unlock(&any);
+	kept.wanted = true;
+	pid = fork();
+	if (!pid) {
+		alarm(CHILD_SECONDS / 4);
+		_exit(use_what_is_kept());
+	}
+	kept.wanted = false;
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert_int_eq(status, 0);
+}
+END_TEST
+
 /* ---- the forking thread holds the mutex, all the others are queued on it; no handlers ---- */
 
 enum { QUEUE = 8, CHILD_THREADS = 4 };
@@ -367,6 +418,7 @@ int main(void)
 	Suite *s = suite_make("fork");
 
 	SUITE_CASE(s, atfork_generations, 240);
+	SUITE_CASE(s, atfork_registered_first, 60);
 	SUITE_CASE(s, atfork_registered_late, 240);
 	SUITE_CASE_OF(s, holder_forks, 240, 2);
 	SUITE_CASE_OF(s, child_starts_anew, 240, KINDS);
