@@ -444,8 +444,7 @@ static struct lock *inherit(uint32_t held)
 	return found;
 }
 
-/* Threads of a fork handler, which wait while other handlers are run: of libraries, too, if they have been initialised
- * later. */
+/* Threads of a fork handler, which wait while other handlers are run: of libraries, too, if these do not put theirs before it. */
 static _Thread_local bool fork_with_threads;
 static struct lock early;
 static struct thread early_self[3];
@@ -482,7 +481,8 @@ static void early_begin(void)
 	}
 	in_child = true;
 	alarm(60);
-	me = &early_self[0]; /* without a tid: a library may not know yet that this is a child */
+	me = &early_self[0];
+	me->tid = (int)syscall(SYS_gettid);
 	lock_make(&early, &kinds[0], 0);
 	lock_take(&early, false, 0);
 	for (int i = 0; i < 2; i++)
