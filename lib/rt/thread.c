@@ -2,8 +2,9 @@
 /* SPDX-FileCopyrightText: 2026 The parkade authors */
 /* Per-thread state; the contract is in thread.h.
  *
- * A record goes back when its thread exits, by the destructor of a key. glibc
- * stores the values of the first 32 keys in the thread itself; a later key
+ * A record goes back when its thread exits, by the destructor of a key, in the first round of destructors: others may
+ * lock for the first time in the last one, and what they took would not be given back. So the key has a value from the
+ * thread's first lock on. glibc stores the values of the first 32 keys in the thread itself; a later key
  * might allocate memory on the lock path, so then there are no records. */
 #include "rt/thread.h"
 
@@ -89,12 +90,20 @@ static int tid_of_glibc(void)
 	return tid > 0 ? tid : gettid_here();
 }
 
+/* Have thread_exit() called for the thread. */
+static void mark_for_exit(void)
+{
+	if (pk_load_acquire(&usable) && !pk_self.exiting)
+		pk_real()->pthread_setspecific(key, &pk_self); /* any value but null */
+}
+
 bool pk_thread_start(void)
 {
 	if (pk_load_relaxed(&forward))
 		return false;
 	/* Before the constructor nothing is looked up, and nothing forbidden. */
 	pk_self.tid = pk_real_ready() ? tid_of_glibc() : gettid_here();
+	mark_for_exit();
 	return true;
 }
 
@@ -124,8 +133,7 @@ struct pk_record *pk_thread_record(void)
 	pk_store_relaxed(&r->acts, pk_self.acts);
 	pk_store_release(&r->thread, pthread_self()); /* release: `cancelled` is not written after it */
 	pk_fence();				      /* pthread/cancel.c says why */
-	/* Any value that is not null has the destructor called. */
-	pk_real()->pthread_setspecific(key, r);
+	mark_for_exit(); /* it may have started before there was a key */
 	return r;
 }
 
@@ -159,5 +167,4 @@ void pk_thread_fork_child(void)
 	pk_self.record = NULL;
 	pk_self.chain = NULL;
 	pk_self.apart = 0;
-	pk_real()->pthread_setspecific(key, NULL);
 }

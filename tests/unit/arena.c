@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* SPDX-FileCopyrightText: 2026 The parkade authors */
 /* Records and nodes: reuse, growth, names, ghosts. */
+#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/syscall.h>
@@ -8,6 +9,7 @@
 #include <unistd.h>
 
 #include "rt/arena.h"
+#include "rt/thread.h"
 #include "unit.h"
 
 /* Records come back, the last one first, and no more of them are made than are in use at once. */
@@ -145,4 +147,49 @@ START_TEST(concurrent)
 }
 END_TEST
 
-UNIT("arena", {reuse, 1}, {growth, 1}, {nodes, 1}, {ghosts, 1}, {raw_child, 1}, {concurrent, 1})
+static pthread_key_t late;
+static _Thread_local int rounds;
+
+/* A destructor that has itself called until the last round, and needs a record then. */
+static void wait_at_last(void *value)
+{
+	if (++rounds < PTHREAD_DESTRUCTOR_ITERATIONS)
+		pthread_setspecific(late, value);
+	else
+		pk_thread_record();
+}
+
+static void *end_late(void *starts)
+{
+	if (starts)
+		pk_thread_start();
+	pthread_setspecific(late, &late);
+	return NULL;
+}
+
+static void gone(struct pk_waiter *w)
+{
+	(void)w;
+}
+
+/* Threads that wait for the first time when they are nearly gone leave nothing behind. _i: they had called the library before;
+ * or not, and then there is one record for each of them that nobody gives back. */
+START_TEST(last_round)
+{
+	enum { THREADS = 20 };
+	uint32_t before;
+	pthread_t t;
+
+	pk_incarnation_next();
+	pk_thread_setup(gone);
+	ck_assert_int_eq(pthread_key_create(&late, wait_at_last), 0);
+	before = pk_arena_used();
+	for (int i = 0; i < THREADS; i++) {
+		ck_assert_int_eq(pthread_create(&t, NULL, end_late, _i ? &late : NULL), 0);
+		pthread_join(t, NULL);
+	}
+	ck_assert_uint_eq(pk_arena_used() - before, _i ? 0 : THREADS);
+}
+END_TEST
+
+UNIT("arena", {reuse, 1}, {growth, 1}, {nodes, 1}, {ghosts, 1}, {raw_child, 1}, {concurrent, 1}, {last_round, 2})
