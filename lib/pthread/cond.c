@@ -603,8 +603,11 @@ static int resume(struct wait *s)
 		queued = state == PK_SPINNING || (state == PK_HEAD && w->queue);
 		pk_mutex_cond_settle(s->mutex, w, queued, s->user);
 		pk_store_relaxed(&pk_self.waits, NULL);
-		if (state == PK_HEAD && !queued)
+		if (state == PK_HEAD && !queued) {
+			if (pk_unlikely(pk_state(pk_load_relaxed(&w->status)) == PK_ORPHAN))
+				next = NULL; /* a handler has forked, and they are the parent's */
 			pk_waiter_free(w);
+		}
 	} else {
 		pk_store_relaxed(&pk_self.waits, NULL);
 		if (s->left)

@@ -67,11 +67,12 @@ static __attribute__((constructor)) void setup(void)
 	pk_lot_divide();
 	if (pk_config.look)
 		pk_doze_setup(pk_turn_look);
-	pk_thread_setup(pk_cond_waiter_gone); /* from here on threads get records */
-	if (pk_policy_select(pk_config.policy) == PK_POLICY_glibc)
+	if (pk_policy_select(pk_config.policy) == PK_POLICY_glibc) {
 		pk_thread_forward();
-	else
+	} else {
+		pk_thread_setup(pk_cond_waiter_gone); /* from here on threads get records */
 		look_and_steer(stats);
+	}
 	/* After an allocator's, which the module has made register its own: its arenas are unlocked when ours runs, which
 	 * allocates for the child's statistics. */
 	pk_fork_setup();

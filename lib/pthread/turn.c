@@ -49,6 +49,14 @@ static struct pk_queue *root_of(struct pk_waiter *w)
 	return w->queue && ops && ops->root ? ops->root(w) : w->queue;
 }
 
+/* Who has waited without the lot: it may have been the last one. */
+static void check_lot(struct pk_gate *gate)
+{
+	uint32_t serial = pk_self.record ? pk_self.record->index : 0;
+
+	pk_lot_check(gate, pk_lot_cohort(pk_socket_here(serial), serial));
+}
+
 /* The thread's place is given up for it. */
 static void give_up(struct pk_waiter *w)
 {
@@ -66,8 +74,11 @@ static void give_up(struct pk_waiter *w)
 	if (pk_state(pk_load_acquire(&w->status)) != PK_HEAD)
 		return;
 	q = root_of(w);
-	if (q)
-		leave(gate_of(q), pk_policy_ops(w->policy), w, NULL);
+	if (!q)
+		return;
+	leave(gate_of(q), pk_policy_ops(w->policy), w, NULL);
+	if (pk_lot_open)
+		check_lot(gate_of(q));
 }
 
 /* w is the head of the queue: wait for the word. Returns as pk_word_wait(). */
@@ -186,14 +197,6 @@ static PK_NOINLINE int wait_in_lot(const struct pk_site *at, const struct pk_adm
 	return ret;
 }
 
-/* Who has waited without the lot: it may have been the last one. */
-static void check_lot(const struct pk_site *at)
-{
-	uint32_t serial = pk_self.record ? pk_self.record->index : 0;
-
-	pk_lot_check(at->gate, pk_lot_cohort(pk_socket_here(serial), serial));
-}
-
 /* A signal handler has to wait in the middle of its thread's wait. It does not
  * queue, as it may want the very lock, and lets those pass who are behind the
  * sleeper: one of them may hold what it wants. (POSIX forbids such handlers;
@@ -231,7 +234,7 @@ PK_NOINLINE int pk_turn_wait(const struct pk_site *at, const struct pk_deadline 
 		return wait_in_lot(at, ops, r, socket);
 	ret = wait_once(at, ops, r, socket, pk_lot_manner(at, socket) == PK_SLEEPS ? PK_SLEEPS : PK_STAYS, deadline);
 	if (pk_lot_open)
-		check_lot(at);
+		check_lot(at->gate);
 	return ret;
 }
 
@@ -239,6 +242,7 @@ void pk_turn_settle(const struct pk_site *at, struct pk_waiter *w, pk_steal *ste
 {
 	const struct pk_admit_ops *ops = w ? pk_policy_ops(w->policy) : NULL;
 
+	pk_self.back = false; /* of a wait that has ended in another way */
 	switch (w ? ops->settle(&at->gate->queue, w, at->word, steal) : PK_ORPHANED) {
 	case PK_IS_HEAD:
 		wait_as_head(at, ops, w, NULL);
@@ -252,7 +256,7 @@ void pk_turn_settle(const struct pk_site *at, struct pk_waiter *w, pk_steal *ste
 		got(at, true, NULL);
 	}
 	if (pk_lot_open)
-		check_lot(at);
+		check_lot(at->gate);
 }
 
 /* Take the word, or for a site with `pass` what it stands for, if it is free: 0 or EALREADY; EBUSY if it is not. Who

@@ -47,10 +47,10 @@ enum {
 	/* A head looks away for so long at most between two looks; with others behind it, for so long; */
 	GAP_NS = 500,
 	GAP_BUSY_NS = 250,
-	/* and before the first, if it has had the word in this way so short a time ago, for so long; with others behind it,
-	 * for so long. */
-	AWAY_NS = 80000,
-	AWAY_BUSY_NS = 20000,
+	/* and before the first, if it has had the word in this way so short a time ago, for so long; so many times as long, if
+	 * it was alone, and as long as it is. */
+	AWAY_NS = 20000,
+	AWAY_ALONE = 4,
 	BACK_NS = 1000,
 	/* Alone, only if it has a habit of it: more than one in COMES of its waits, or it counts down to 0. */
 	COMES = 5,
@@ -98,10 +98,12 @@ static bool is_alone(const struct turn *t)
 /* Two threads that come back at once to a short critical section would hand it to and fro, each time with its lines,
  * where one of them could run it a hundred times; so would those of a queue. Who comes back for the word that it has just
  * had by spinning leaves it to others for a while. (If these do not want it so often, nobody comes back so soon.) */
-static void look_away(unsigned ns)
+static void look_away(const struct turn *t, unsigned times)
 {
-	for (unsigned n = pk_rounds_in(ns); !pk_spent(&n);)
-		;
+	do
+		for (unsigned n = pk_rounds_in(AWAY_NS); !pk_spent(&n);)
+			;
+	while (--times && is_alone(t));
 }
 
 /* A head that is alone has not queued: it is seen when it gets here. Who locks a few times in a row, and meets another thread now
@@ -117,22 +119,21 @@ static bool is_back(const struct pk_site *at)
 	return back && pk_self.habit >= HABIT;
 }
 
-/* When a spin that began then had taken so many rounds; 0: nobody knows. */
-static uint64_t after_rounds(uint64_t began, unsigned rounds)
+/* Whether it is less than that since a spin that began then has ended, after so many rounds; no, if it cannot be told.
+ * A rest below 0 is a large number. */
+static bool is_within(unsigned ns, uint64_t now, uint64_t began, unsigned rounds)
 {
 	unsigned per_us = pk_rounds_in(1000);
 
-	return per_us ? began + rounds * UINT64_C(1000) / per_us : 0;
+	return per_us && now - began - rounds * UINT64_C(1000) / per_us < ns;
 }
 
 /* In a queue time goes by, so it is seen before. The time when the word was got is reckoned from when the thread was
  * waiting for it: to read the clock in the critical section makes that long (lbench 0.85). */
 void pk_word_come(const struct pk_site *at)
 {
-	uint64_t got = pk_self.won.word == at->word ? after_rounds(pk_self.won.ns, pk_self.won.rounds) : 0;
-
-	/* A rest below 0 is a large number. */
-	pk_self.back = got && pk_clock_ns() - got < BACK_NS;
+	pk_self.back = pk_self.won.word == at->word &&
+		       is_within(BACK_NS, pk_clock_ns(), pk_self.won.ns, pk_self.won.rounds);
 }
 
 /* Spin for so many rounds; true when the word has been taken.
@@ -214,13 +215,15 @@ int pk_word_wait(const struct pk_site *at, const struct pk_admit_ops *ops, struc
 		 const struct pk_deadline *deadline)
 {
 	struct turn t = {at, ops, w, slept ? 2 : 1, 0, 0, 0, 0, false};
-	bool alone = w && !slept && is_alone(&t), look = false;
+	bool alone = w && !slept && is_alone(&t), look = false, back;
 	unsigned looks = 0;
 	int late = 0;
 
-	if (alone ? is_back(at) : w && !slept && pk_self.back)
-		look_away(alone ? AWAY_NS : AWAY_BUSY_NS);
+	/* Not on a slow lock, where it is to sleep, nor with a deadline, which may be nearer. */
+	back = alone ? is_back(at) : w && !slept && pk_self.back;
 	pk_self.back = false;
+	if (back && !deadline && !(pk_load_relaxed(&at->gate->flags) & PK_FLAG_SLOW))
+		look_away(&t, alone ? AWAY_ALONE : 1);
 	/* Without a place in a queue nothing bounds how many spin: as in glibc, none. */
 	while (!spin(&t, t.budget = t.w ? head_budget(&t) : 0)) {
 		int seen = pk_load_relaxed(at->word);
@@ -282,7 +285,7 @@ bool pk_word_steal(const struct pk_site *at)
 	if (pk_load_relaxed(&at->gate->flags) & (PK_FLAG_QUEUE | PK_FLAG_SPINNER))
 		return false;
 	now = pk_clock_ns();
-	if (pk_self.stolen.word == at->word && now - pk_self.stolen.ns < STOLEN_NS)
+	if (pk_self.stolen.word == at->word && is_within(STOLEN_NS, now, pk_self.stolen.ns, pk_self.stolen.rounds))
 		return false;
 	if (pk_or_relaxed(&at->gate->flags, PK_FLAG_SPINNER) & PK_FLAG_SPINNER)
 		return false;
@@ -291,7 +294,8 @@ bool pk_word_steal(const struct pk_site *at)
 	if (taken) {
 		mark(at, false);
 		pk_self.stolen.word = at->word;
-		pk_self.stolen.ns = after_rounds(now, t.rounds);
+		pk_self.stolen.ns = now;
+		pk_self.stolen.rounds = t.rounds;
 	}
 	return taken;
 }

@@ -36,8 +36,8 @@ void pk_word_come(const struct pk_site *at);
 int pk_word_wait(const struct pk_site *at, const struct pk_admit_ops *ops, struct pk_waiter *w, bool slept,
 		 const struct pk_deadline *deadline);
 
-/* Spin for the word without queueing, unless another thread does so or the head
- * has lost patience. True when it has been taken.
+/* Spin for the word without queueing, unless another thread does so, the head
+ * has lost patience, or the caller has just had it in this way. True when it has been taken.
  *
  * For those who would have to sleep in the queue: while its head sleeps, or is
  * on its way from a wake-up, nobody is at the word, and a short critical section

@@ -237,8 +237,10 @@ void pk_arena_fork_child(uint32_t kept)
 	for (uint32_t i = 0; i < known; i++) {
 		keep_reads(&record_at(i)->reads);
 		/* admit/ticket.h looks among all nodes for one that has a number. */
-		for (struct pk_waiter *w = record_at(i)->node; w < record_at(i)->node + PK_RECORD_NODES; w++)
+		for (struct pk_waiter *w = record_at(i)->node; w < record_at(i)->node + PK_RECORD_NODES; w++) {
 			w->status = pk_in_state(w->status, PK_ORPHAN);
+			w->spins = false; /* rt/spin.c counts nobody any more */
+		}
 	}
 	used = first = kept;
 	free_list = 0;

@@ -40,7 +40,8 @@ void pk_doze_over(void);
 
 enum {
 	PK_DOZE_IDLE = 4, /* so many looks has one behind it that need not look yet */
-	PK_DOZE_LAST = 6, /* at this one the place is given up in any case: with 250 ms for the first, after 15.75 s */
+	PK_DOZE_LAST = 6, /* at this one the place is given up in any case: with 250 ms for the first, after 15.75 s; sooner with a
+			    deadline by CLOCK_REALTIME, for which no sleep is longer than a second */
 };
 
 /* As pk_doze(), without a place: sleep until the deadline or the next look, `looks` being counted on from 0. `*look`: it

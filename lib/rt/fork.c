@@ -65,11 +65,12 @@ static void child_at_last(void)
 int pk_fork_register(void (*prepare)(void), void (*parent)(void), void (*in_child)(void), void *library)
 {
 	static int registered;
+	const struct pk_real *real = pk_real(); /* first: the loader may allocate, and the allocator register its handler */
 	int none = 0;
 
-	if (pk_cas_relaxed(&registered, &none, 1))
-		pk_real()->__register_atfork(NULL, NULL, child, NULL);
-	return pk_real()->__register_atfork(prepare, parent, in_child, library);
+	if (pk_cas_relaxed(&registered, &none, 1) && real->__register_atfork(NULL, NULL, child, NULL))
+		pk_store_relaxed(&registered, 0);
+	return real->__register_atfork(prepare, parent, in_child, library);
 }
 
 void pk_fork_setup(void)

@@ -23,6 +23,12 @@ static bool is_ours(const void *function)
 	return dladdr(function, &its) && dladdr(&table, &own) && its.dli_fbase == own.dli_fbase;
 }
 
+/* Under the name of libpthread.so.0 we find ourselves. */
+static void *not_ours(void *function)
+{
+	return function && is_ours(function) ? NULL : function;
+}
+
 /* Somebody in front of us wraps dlsym: "next" is then what comes after that library, which is us. */
 static PK_COLD void *find_by_file(const char *name)
 {
@@ -31,7 +37,7 @@ static PK_COLD void *find_by_file(const char *name)
 
 	for (unsigned i = 0; !found && i < sizeof(homes) / sizeof(homes[0]); i++)
 		if ((handle = dlopen(homes[i], RTLD_LAZY | RTLD_NOLOAD)))
-			found = dlsym(handle, name);
+			found = not_ours(dlsym(handle, name));
 	return found;
 }
 

@@ -2,9 +2,9 @@
 /* SPDX-FileCopyrightText: 2026 The parkade authors */
 /* Per-thread state; the contract is in thread.h.
  *
- * A record goes back when its thread exits, by the destructor of a key, in the first round of destructors: others may
- * lock for the first time in the last one, and what they took would not be given back. So the key has a value from the
- * thread's first lock on. glibc stores the values of the first 32 keys in the thread itself; a later key
+ * A record goes back when its thread exits, by the destructor of a key, in each round of destructors: those of other
+ * keys may lock, and take one again. In the last round none is taken any more, as nobody would give it back. So that its
+ * destructor is called then, the key has a value from the thread's first lock on. glibc stores the values of the first 32 keys in the thread itself; a later key
  * might allocate memory on the lock path, so then there are no records. */
 #include "rt/thread.h"
 
@@ -27,13 +27,22 @@ static bool usable;  /* the key is there */
 static bool forward; /* PARKADE_POLICY=glibc */
 static void (*wait_gone)(struct pk_waiter *w);
 
+/* Have thread_exit() called for the thread, or once more. */
+static void mark_for_exit(void)
+{
+	if (pk_load_acquire(&usable) && !pk_self.exiting)
+		pk_real()->pthread_setspecific(key, &pk_self); /* any value but null */
+}
+
 static void thread_exit(void *value)
 {
 	struct pk_record *r = pk_self.record;
 
 	(void)value;
-	/* Destructors of other keys may still lock: without a record. */
-	pk_self.exiting = true;
+	if (++pk_self.rounds < PTHREAD_DESTRUCTOR_ITERATIONS)
+		mark_for_exit();
+	else
+		pk_self.exiting = true; /* destructors of other keys may still lock: without a record */
 	if (pk_self.waits || pk_self.chain) {
 		wait_gone(pk_self.waits);
 		pk_self.waits = NULL;
@@ -90,13 +99,6 @@ static int tid_of_glibc(void)
 	return tid > 0 ? tid : gettid_here();
 }
 
-/* Have thread_exit() called for the thread. */
-static void mark_for_exit(void)
-{
-	if (pk_load_acquire(&usable) && !pk_self.exiting)
-		pk_real()->pthread_setspecific(key, &pk_self); /* any value but null */
-}
-
 bool pk_thread_start(void)
 {
 	if (pk_load_relaxed(&forward))
@@ -110,15 +112,19 @@ bool pk_thread_start(void)
 struct pk_record *pk_thread_record(void)
 {
 	struct pk_record *r = pk_self.record, *none = NULL;
+	bool began = false;
 
 	if (pk_likely(r && r->incarnation == pk_incarnation()))
 		return r;
 	if (!pk_load_acquire(&usable) || pk_self.exiting)
 		return NULL;
 	/* A child, before our handler has run: others' may wait, and start threads. */
-	if (pk_unlikely(!pk_incarnation()) && !pk_fork_begin_child())
-		return NULL;
-	if (r)
+	if (pk_unlikely(!pk_incarnation())) {
+		if (!pk_fork_begin_child())
+			return NULL;
+		began = true;
+	}
+	if (r || began)
 		pk_thread_fork_child();
 	r = pk_record_take();
 	if (!r)
@@ -148,13 +154,13 @@ void pk_thread_fork_child(void)
 {
 	struct pk_record *r = pk_self.record;
 
-	if (pk_self.tid) {
+	int tid = pk_self.tid ? tid_of_glibc() : 0;
+
+	/* The same: it has been here. (Or it is the first of a PID namespace, forked by the first of another: what the parent
+	 * holds cannot be told from what the child does.) */
+	if (tid != pk_self.tid) {
 		pk_self.parent = pk_self.tid;
-		pk_self.tid = tid_of_glibc();
-		/* The first of a PID namespace, forked by the first of another: what the parent holds cannot be told
-		 * from what the child does. */
-		if (pk_self.parent == pk_self.tid)
-			pk_self.parent = 0;
+		pk_self.tid = tid;
 	}
 	if (!r || r->incarnation == pk_incarnation())
 		return;

@@ -13,7 +13,8 @@ struct pk_thread {
 	 * until the thread's first lock, and for good under PARKADE_POLICY=
 	 * glibc: the fast paths leave a thread without one to pk_thread_start(). */
 	int tid;
-	bool exiting; /* its record has been given back for good */
+	bool exiting;	/* its record has been given back for good */
+	uint8_t rounds; /* of destructors, at its exit */
 	struct pk_record *record;
 	/* The node with which the thread waits, if it does. Seen by signal
 	 * handlers that lock, and at the exit of a thread that was cancelled
@@ -45,10 +46,11 @@ struct pk_thread {
 		unsigned rounds;
 	} won;
 	bool back;     /* and has come back for at once */
-	/* The one that it has stolen last, and when (pthread/word.c). */
+	/* The one that it has stolen last: so many rounds after that time (pthread/word.c). */
 	struct {
 		const int *word;
 		uint64_t ns;
+		unsigned rounds;
 	} stolen;
 	uint8_t habit; /* how often it has come back for it alone, of late */
 	/* Whom it has put into a mutex's queue, and calls when it has unlocked it (pthread/cond.c). */

@@ -35,9 +35,9 @@ void pk_watch_setup(void *memory, size_t size)
 
 void pk_watch_fork_child(void)
 {
-	whose = pk_incarnation();
 	if (pk_watch && !pk_watch->fork_child())
 		pk_watch = NULL;
+	whose = pk_incarnation(); /* then: threads of other handlers do not count in the parent's */
 }
 
 void pk_watch_report(void)

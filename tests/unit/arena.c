@@ -149,8 +149,17 @@ END_TEST
 
 static pthread_key_t late;
 static _Thread_local int rounds;
+static int records;
 
-/* A destructor that has itself called until the last round, and needs a record then. */
+/* A destructor that has itself called in each round, and needs a record. */
+static void wait_late(void *value)
+{
+	if (++rounds < PTHREAD_DESTRUCTOR_ITERATIONS)
+		pthread_setspecific(late, value);
+	records += pk_thread_record() != NULL;
+}
+
+/* One that needs it in the last round only. */
 static void wait_at_last(void *value)
 {
 	if (++rounds < PTHREAD_DESTRUCTOR_ITERATIONS)
@@ -192,4 +201,38 @@ START_TEST(last_round)
 }
 END_TEST
 
-UNIT("arena", {reuse, 1}, {growth, 1}, {nodes, 1}, {ghosts, 1}, {raw_child, 1}, {concurrent, 1}, {last_round, 2})
+/* They have a record in each round but the last, and leave none behind. */
+START_TEST(each_round)
+{
+	pthread_t t;
+
+	pk_incarnation_next();
+	pk_thread_setup(gone);
+	ck_assert_int_eq(pthread_key_create(&late, wait_late), 0);
+	for (int i = 0; i < 20; i++) {
+		records = 0;
+		ck_assert_int_eq(pthread_create(&t, NULL, end_late, &late), 0);
+		pthread_join(t, NULL);
+		ck_assert_int_eq(records, PTHREAD_DESTRUCTOR_ITERATIONS - 1);
+	}
+	ck_assert_uint_eq(pk_arena_used(), 1);
+}
+END_TEST
+
+/* In the child nobody spins; and however often a thread is told that it is one, it knows its parent. */
+START_TEST(child)
+{
+	struct pk_record *r = pk_record_take();
+
+	r->node[0].spins = true;
+	pk_arena_fork_child(0);
+	ck_assert(!r->node[0].spins);
+	pk_self.tid = 1;
+	for (int i = 0; i < 2; i++)
+		pk_thread_fork_child();
+	ck_assert_int_eq(pk_self.tid, (int)syscall(SYS_gettid));
+	ck_assert_int_eq(pk_self.parent, 1);
+}
+END_TEST
+
+UNIT("arena", {reuse, 1}, {growth, 1}, {nodes, 1}, {ghosts, 1}, {raw_child, 1}, {concurrent, 1}, {last_round, 2}, {each_round, 1}, {child, 1})

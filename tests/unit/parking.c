@@ -181,6 +181,25 @@ START_TEST(lot_neighbours)
 }
 END_TEST
 
+/* A head whose handler has to wait gives its place up: nobody is in the queue then, and sleepers have to be told. */
+START_TEST(lot_is_told_by_handlers)
+{
+	struct pk_waiter *w;
+	pthread_t thread;
+
+	make_busy("2x3");
+	gate.queue.tail = 0;
+	w = new_node(&pk_mcs);
+	ck_assert_int_eq(pk_mcs.enter(&gate.queue, w, NULL), PK_IS_HEAD);
+	thread = sleeper(0);
+	pk_self.waits = w;
+	pk_store_relaxed(&pk_self.asleep, true);
+	pk_turn_step_back();
+	pthread_join(thread, NULL);
+	ck_assert_int_eq(manner[0], PK_CALLED);
+}
+END_TEST
+
 static struct {
 	int word;
 	int cpu;
@@ -482,7 +501,7 @@ START_TEST(steals_once)
 }
 END_TEST
 
-/* Who comes back at once for the word that it has had as a head that was alone leaves it to others for 80 us. Who comes
+/* Who comes back at once for the word that it has had as a head that was alone leaves it to others for 80 us, or 20 if there are any in the queue by then. Who comes
  * back later, or for another word, does not. */
 START_TEST(looks_away)
 {
@@ -692,6 +711,6 @@ START_TEST(spinners_miss_together)
 }
 END_TEST
 
-UNIT("parking", {lot_calls, 1}, {lot_groups, 1}, {lot_neighbours, 1}, {lot_moves, 1}, {lot_refuses, 1}, {lot_rotates, 1},
+UNIT("parking", {lot_calls, 1}, {lot_groups, 1}, {lot_neighbours, 1}, {lot_is_told_by_handlers, 1}, {lot_moves, 1}, {lot_refuses, 1}, {lot_rotates, 1},
      {lot_adapts, 1}, {lot_heads_tell, 2}, {heads_probe, 1}, {steals_once, 1}, {looks_away, 1}, {looks_away_in_a_queue, 1},
      {spinners_learn, 1}, {spinners_miss_together, 1})
