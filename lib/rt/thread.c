@@ -37,16 +37,17 @@ static void mark_for_exit(void)
 static void thread_exit(void *value)
 {
 	struct pk_record *r = pk_self.record;
+	bool last = ++pk_self.rounds >= PTHREAD_DESTRUCTOR_ITERATIONS;
 
 	(void)value;
-	if (++pk_self.rounds < PTHREAD_DESTRUCTOR_ITERATIONS)
+	if (!last)
 		mark_for_exit();
-	else
-		pk_self.exiting = true; /* destructors of other keys may still lock: without a record */
+	pk_self.exiting = true; /* it does not come back to what it has waited for */
 	if (pk_self.waits || pk_self.chain) {
 		wait_gone(pk_self.waits);
 		pk_self.waits = NULL;
 	}
+	pk_self.exiting = last; /* then destructors of other keys lock without a record */
 	pk_self.record = NULL;
 	if (!r)
 		return;

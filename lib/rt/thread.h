@@ -13,7 +13,7 @@ struct pk_thread {
 	 * until the thread's first lock, and for good under PARKADE_POLICY=
 	 * glibc: the fast paths leave a thread without one to pk_thread_start(). */
 	int tid;
-	bool exiting;	/* its record has been given back for good */
+	bool exiting;	/* it does not come back to its waits; at last, it has no record any more */
 	uint8_t rounds; /* of destructors, at its exit */
 	struct pk_record *record;
 	/* The node with which the thread waits, if it does. Seen by signal

@@ -176,9 +176,18 @@ static void *end_late(void *starts)
 	return NULL;
 }
 
+static int ended; /* threads that have ended while they waited, and will not come back */
+
 static void gone(struct pk_waiter *w)
 {
-	(void)w;
+	ended += w && pk_self.exiting;
+}
+
+static void *end_waiting(void *unused)
+{
+	pk_thread_start();
+	pk_self.waits = pk_waiter_take(pk_thread_record());
+	return unused;
 }
 
 /* Threads that wait for the first time when they are nearly gone leave nothing behind. _i: they had called the library before;
@@ -219,6 +228,19 @@ START_TEST(each_round)
 }
 END_TEST
 
+/* Who ends while it waits is told of, once, as one that does not come back, though its destructors have records still. */
+START_TEST(waiting)
+{
+	pthread_t t;
+
+	pk_incarnation_next();
+	pk_thread_setup(gone);
+	ck_assert_int_eq(pthread_create(&t, NULL, end_waiting, NULL), 0);
+	pthread_join(t, NULL);
+	ck_assert_int_eq(ended, 1);
+}
+END_TEST
+
 /* In the child nobody spins; and however often a thread is told that it is one, it knows its parent. */
 START_TEST(child)
 {
@@ -235,4 +257,4 @@ START_TEST(child)
 }
 END_TEST
 
-UNIT("arena", {reuse, 1}, {growth, 1}, {nodes, 1}, {ghosts, 1}, {raw_child, 1}, {concurrent, 1}, {last_round, 2}, {each_round, 1}, {child, 1})
+UNIT("arena", {reuse, 1}, {growth, 1}, {nodes, 1}, {ghosts, 1}, {raw_child, 1}, {concurrent, 1}, {last_round, 2}, {each_round, 1}, {waiting, 1}, {child, 1})
