@@ -178,13 +178,19 @@ static void *sleeping_place(struct pk_rwlock *rw)
 	return (char *)&rw->state + 4;
 }
 
+/* One WAITER less. There may be none: the child of a fork wipes its parent's, and cannot tell its own from them. */
+static uint64_t less_waiter(uint64_t s)
+{
+	return s & PK_RW_WAITERS ? s - PK_RW_WAITER : s;
+}
+
 /* Clear `flags`, and a WAITER if `waiter`; call parked readers if that lets them in. */
 static void open_up(struct pk_rwlock *rw, uint64_t flags, bool waiter)
 {
 	uint64_t s = pk_load_relaxed(&rw->state), want;
 
 	do {
-		want = (s & ~flags) - (waiter ? PK_RW_WAITER : 0);
+		want = waiter ? less_waiter(s & ~flags) : s & ~flags;
 		if (!is_shut(rw, want))
 			want &= ~PK_RW_PARKED;
 	} while (!pk_cas_acq_rel(&rw->state, &s, want));
@@ -224,7 +230,7 @@ static bool take(struct front *f, uint64_t s)
 	uint64_t want = (f->write ? s | PK_RW_WRITER : s + PK_RW_READER) & ~(PK_RW_CLOSED | PK_RW_SLEEPER);
 
 	if (f->waiter)
-		want -= PK_RW_WAITER;
+		want = less_waiter(want);
 	if (!is_shut(rw, want))
 		want &= ~PK_RW_PARKED;
 	if (!pk_cas_acq_rel(&rw->state, &s, want)) /* O1 */
@@ -603,13 +609,13 @@ static int wrlock(struct pk_rwlock *rw, const struct pk_deadline *deadline)
 
 /* ---- giving it up ---- */
 
-/* The lock came by fork, and its writer with it, under another tid; nobody who waited
- * did. */
+/* The lock came by fork, and its writer with it, under another tid; nobody who waited did. But threads of this process may
+ * wait by now: in front, asleep, or parked. The queue knows by itself whose waiters are nobody's. */
 static PK_COLD void disinherit(struct pk_rwlock *rw)
 {
-	memset(&rw->queue, 0, sizeof(rw->queue));
-	pk_store_relaxed(&rw->lock, 0);
-	pk_and_release(&rw->state, PK_RW_WRITER);
+	if (pk_load_relaxed(&rw->closed_by) != pk_incarnation())
+		pk_rwlock_front_leave(rw); /* whoever is in front is the parent's */
+	pk_and_release(&rw->state, PK_RW_WRITER | PK_RW_SLEEPER | PK_RW_PARKED);
 }
 
 static int wrunlock(struct pk_rwlock *rw)

@@ -772,6 +772,68 @@ static void held_fork(struct held *h)
 	child_reap(child, "a child with inherited locks");
 }
 
+/* A child meets a lock that it has inherited as written before the forking thread lets it go. */
+static struct {
+	pthread_rwlock_t l;
+	bool reads;
+} early;
+
+static void *meet_early(void *unused)
+{
+	MUST(early.reads ? pthread_rwlock_rdlock(&early.l) : pthread_rwlock_wrlock(&early.l));
+	MUST(pthread_rwlock_unlock(&early.l));
+	return unused;
+}
+
+static void unlock_late(void)
+{
+	pthread_t thread[2];
+
+	for (int i = 0; i < 2; i++)
+		MUST(pthread_create(&thread[i], NULL, meet_early, NULL));
+	sleep_us(20000);
+	MUST(pthread_rwlock_unlock(&early.l));
+	for (int i = 0; i < 2; i++)
+		MUST(pthread_join(thread[i], NULL));
+	/* Nobody is counted as waiting that does not. */
+	MUST(pthread_rwlock_tryrdlock(&early.l));
+	MUST(pthread_rwlock_unlock(&early.l));
+	MUST(pthread_rwlock_trywrlock(&early.l));
+	MUST(pthread_rwlock_unlock(&early.l));
+}
+
+START_TEST(fork_and_wait_for_the_writer)
+{
+	static const int kinds[] = {0, NONRECURSIVE};
+
+	if (!suite_served())
+		return; /* glibc's do not let it go */
+	/* 4 and up: while another thread of the parent waits for it, long enough to have closed it. */
+	for (int i = 0; i < 8; i++) {
+		pthread_t waiter;
+		pid_t child;
+
+		early.reads = i & 1;
+		rwlock_make(&early.l, kinds[i / 2 % 2]);
+		MUST(pthread_rwlock_wrlock(&early.l));
+		if (i >= 4) {
+			MUST(pthread_create(&waiter, NULL, meet_early, NULL));
+			sleep_us(20000);
+		}
+		if ((child = fork()) == 0) {
+			alarm(CHILD_SECONDS);
+			unlock_late();
+			child_exit();
+		}
+		MUST(pthread_rwlock_unlock(&early.l));
+		if (i >= 4)
+			MUST(pthread_join(waiter, NULL));
+		child_reap(child, "a child that waits for itself");
+	}
+	assert_no_complaint();
+}
+END_TEST
+
 START_TEST(fork_with_locks_held)
 {
 	for (int round = 0; round < 3; round++) {
@@ -940,6 +1002,7 @@ int main(void)
 	SUITE_CASE_OF(s, freed_while_read_locked, 60, 4);
 	SUITE_CASE(s, many_locks, 60);
 	SUITE_CASE(s, fork_with_locks_held, 60);
+	SUITE_CASE(s, fork_and_wait_for_the_writer, 60);
 	SUITE_CASE(s, fork_in_handlers, 60);
 	SUITE_CASE_OF(s, child_starts_anew, 60, KINDS_OF_RWLOCK);
 	return suite_run(s);
