@@ -106,15 +106,17 @@ static void at_least(uint64_t *most, uint64_t value)
 		;
 }
 
-/* Whose turn came after whose. Two readers may get the lock at once: then one of them is overlooked. */
+/* Whose turn came after whose. Two readers may get the lock at once: by exchanging, one of them comes after the other. */
 static void count_turn(struct pk_lock *lock, const struct pk_waited *w)
 {
-	uint64_t last = pk_load_relaxed(&lock->last_ns), from = pk_load_relaxed(&lock->last_place), place = 0;
 	const struct pk_levels *levels = pk_stats_host->levels;
+	uint64_t place = 0, from, last;
 	unsigned level = 0;
 
 	for (unsigned i = 0; i < levels->n; i++)
 		place |= (uint64_t)w->place[i] << 16 * i;
+	from = pk_xchg_acq_rel(&lock->last_place, place);
+	last = pk_xchg_acq_rel(&lock->last_ns, w->until);
 	if (last) {
 		while (level < levels->n && (uint16_t)(from >> 16 * level) != (uint16_t)(place >> 16 * level))
 			level++;
@@ -124,8 +126,6 @@ static void count_turn(struct pk_lock *lock, const struct pk_waited *w)
 			pk_add_relaxed(&lock->turn_ns, w->until - last);
 		}
 	}
-	pk_store_relaxed(&lock->last_ns, w->until);
-	pk_store_relaxed(&lock->last_place, place);
 }
 
 static void waited(const struct pk_waited *w)
