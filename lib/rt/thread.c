@@ -2,10 +2,12 @@
 /* SPDX-FileCopyrightText: 2026 The parkade authors */
 /* Per-thread state; the contract is in thread.h.
  *
- * A record goes back when its thread exits, by the destructor of a key, in each round of destructors: those of other
- * keys may lock, and take one again. In the last round none is taken any more, as nobody would give it back. So that its
- * destructor is called then, the key has a value from the thread's first lock on. glibc stores the values of the first 32 keys in the thread itself; a later key
- * might allocate memory on the lock path, so then there are no records. */
+ * A record goes back when its thread exits, by the destructor of a key, in each round
+ * of destructors: those of other keys may lock, and take one again. In the last round
+ * none is taken any more, as nobody would give it back; so that it is known to be that
+ * one, the key has a value from the thread's first lock on. glibc stores the values of
+ * the first 32 keys in the thread itself; a later key might allocate memory on the lock
+ * path, so then there are no records. */
 #include "rt/thread.h"
 
 #include <limits.h>
@@ -154,7 +156,6 @@ void pk_thread_acts(bool acts)
 void pk_thread_fork_child(void)
 {
 	struct pk_record *r = pk_self.record;
-
 	int tid = pk_self.tid ? tid_of_glibc() : 0;
 
 	/* The same: it has been here. (Or it is the first of a PID namespace, forked by the first of another: what the parent

@@ -46,13 +46,13 @@ struct pk_thread {
 		unsigned rounds;
 	} won;
 	bool back;     /* and has come back for at once */
+	uint8_t habit; /* how often it has come back for it alone, of late */
 	/* The one that it has stolen last: so many rounds after that time (pthread/word.c). */
 	struct {
 		const int *word;
 		uint64_t ns;
 		unsigned rounds;
 	} stolen;
-	uint8_t habit; /* how often it has come back for it alone, of late */
 	/* Whom it has put into a mutex's queue, and calls when it has unlocked it (pthread/cond.c). */
 	struct {
 		const struct pk_mutex *to;

@@ -257,4 +257,5 @@ START_TEST(child)
 }
 END_TEST
 
-UNIT("arena", {reuse, 1}, {growth, 1}, {nodes, 1}, {ghosts, 1}, {raw_child, 1}, {concurrent, 1}, {last_round, 2}, {each_round, 1}, {waiting, 1}, {child, 1})
+UNIT("arena", {reuse, 1}, {growth, 1}, {nodes, 1}, {ghosts, 1}, {raw_child, 1}, {concurrent, 1},
+     {last_round, 2}, {each_round, 1}, {waiting, 1}, {child, 1})

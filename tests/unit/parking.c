@@ -501,8 +501,8 @@ START_TEST(steals_once)
 }
 END_TEST
 
-/* Who comes back at once for the word that it has had as a head that was alone leaves it to others for 80 us, or 20 if there are any in the queue by then. Who comes
- * back later, or for another word, does not. */
+/* Who comes back at once for the word that it has had as a head that was alone leaves it to others for 80 us, or 20 if there
+ * are any in the queue by then. Who comes back later, or for another word, does not. */
 START_TEST(looks_away)
 {
 	enum { TRIES = 200, SHORT = 30000, AT_ONCE = 700 };
@@ -711,6 +711,6 @@ START_TEST(spinners_miss_together)
 }
 END_TEST
 
-UNIT("parking", {lot_calls, 1}, {lot_groups, 1}, {lot_neighbours, 1}, {lot_is_told_by_handlers, 1}, {lot_moves, 1}, {lot_refuses, 1}, {lot_rotates, 1},
-     {lot_adapts, 1}, {lot_heads_tell, 2}, {heads_probe, 1}, {steals_once, 1}, {looks_away, 1}, {looks_away_in_a_queue, 1},
-     {spinners_learn, 1}, {spinners_miss_together, 1})
+UNIT("parking", {lot_calls, 1}, {lot_groups, 1}, {lot_neighbours, 1}, {lot_is_told_by_handlers, 1}, {lot_moves, 1},
+     {lot_refuses, 1}, {lot_rotates, 1}, {lot_adapts, 1}, {lot_heads_tell, 2}, {heads_probe, 1}, {steals_once, 1},
+     {looks_away, 1}, {looks_away_in_a_queue, 1}, {spinners_learn, 1}, {spinners_miss_together, 1})
