@@ -428,6 +428,12 @@ static void check_away(unsigned soon, unsigned away, unsigned late, unsigned str
 	ck_assert_uint_lt(strange, tries / 2);
 }
 
+/* The second time the lock is slow, or the head has a deadline. */
+static struct {
+	bool slow;
+	const struct pk_deadline *deadline;
+} hurry;
+
 /* How long a head waits for a word that is free, the second time, which begins *between after the first. (Nothing of Check
  * in between: it takes microseconds.) */
 static uint64_t wait_twice(struct pk_record *record, const struct pk_site *first, const struct pk_site *second, int us,
@@ -444,10 +450,12 @@ static uint64_t wait_twice(struct pk_record *record, const struct pk_site *first
 		*at[i]->word = 0;
 		if (i && us)
 			usleep((useconds_t)us);
+		if (i && hurry.slow)
+			at[i]->gate->flags |= PK_FLAG_SLOW;
 		began = pk_clock_ns();
 		*between = began - ended;
 		pk_mcs.enter(&at[i]->gate->queue, w, NULL);
-		pk_word_wait(at[i], &pk_mcs, w, false, NULL);
+		pk_word_wait(at[i], &pk_mcs, w, false, i ? hurry.deadline : NULL);
 		pk_mcs.leave(&at[i]->gate->queue, w, at[i]->word);
 		ended = pk_clock_ns();
 	}
@@ -529,6 +537,36 @@ START_TEST(looks_away)
 	}
 	ck_assert_int_eq(word + other, 2);
 	check_away(soon, back, late, strange, TRIES);
+}
+END_TEST
+
+/* Nor does one that comes back at once to a slow lock (_i: 0), or with a deadline. */
+START_TEST(looks_at_once)
+{
+	enum { TRIES = 200, SHORT = 30000 };
+	int word;
+	struct pk_site at = {&word, &gate, 300, 0, true, NULL};
+	struct pk_record *record = pk_record_take();
+	struct timespec later = pk_clock_after(10000000);
+	struct pk_deadline deadline = {&later, CLOCK_MONOTONIC};
+	unsigned away = 0, back = 0;
+	uint64_t between;
+
+	pk_incarnation_next();
+	pk_topology_read("", "1x2");
+	pk_spin_setup();
+	pk_lot_setup("auto");
+	for (int i = 0; i < TRIES; i++) {
+		hurry.slow = false;
+		hurry.deadline = NULL;
+		back += wait_twice(record, &at, &at, 0, &between) > SHORT; /* it has the habit */
+		hurry.slow = !_i;
+		hurry.deadline = _i ? &deadline : NULL;
+		away += wait_twice(record, &at, &at, 0, &between) > SHORT;
+	}
+	if (back < TRIES / 2)
+		printf("SKIP: nobody comes back at once on such a slow machine\n");
+	ck_assert_uint_lt(away, TRIES / 2);
 }
 END_TEST
 
@@ -713,4 +751,4 @@ END_TEST
 
 UNIT("parking", {lot_calls, 1}, {lot_groups, 1}, {lot_neighbours, 1}, {lot_is_told_by_handlers, 1}, {lot_moves, 1},
      {lot_refuses, 1}, {lot_rotates, 1}, {lot_adapts, 1}, {lot_heads_tell, 2}, {heads_probe, 1}, {steals_once, 1},
-     {looks_away, 1}, {looks_away_in_a_queue, 1}, {spinners_learn, 1}, {spinners_miss_together, 1})
+     {looks_away, 1}, {looks_at_once, 2}, {looks_away_in_a_queue, 1}, {spinners_learn, 1}, {spinners_miss_together, 1})
