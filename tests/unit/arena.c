@@ -254,6 +254,10 @@ START_TEST(child)
 		pk_thread_fork_child();
 	ck_assert_int_eq(pk_self.tid, (int)syscall(SYS_gettid));
 	ck_assert_int_eq(pk_self.parent, 1);
+	/* Its parent had the same number, in another namespace: it would take its own locks for inherited ones. */
+	pk_self.parent = 0;
+	pk_thread_fork_child();
+	ck_assert_int_eq(pk_self.parent, 0);
 }
 END_TEST
 
