@@ -71,6 +71,7 @@ static void come(unsigned t, struct pk_waiter *w)
 		leave(w);
 		break;
 	case PK_ORPHANED: /* it would wait on the word */
+	case PK_REFUSED:
 		mc_reached("a thread without a place");
 		break;
 	default:

@@ -48,6 +48,7 @@ enum pk_entered {
 		       * longer the caller's, who sleeps elsewhere and comes back */
 	PK_ORPHANED,  /* w has no place any more (fork, a signal handler that
 		       * had to wait, a look) or never got one, and is no longer the caller's */
+	PK_REFUSED,   /* the same, and it was this lock that had none for it */
 };
 
 /* Take the word of q's lock without being the head, if it is to be had soon. */

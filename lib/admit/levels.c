@@ -21,9 +21,9 @@
  *	other one joins behind that successor, so two are enough, but for a bay that has
  *	been another lock's a moment ago; then the cohort does without, as when there is
  *	no bay: its first waiter waits on the word.
- *  D104	The bound on hand-overs within a cohort is one in time, too, 20 ms from when the
- *	cohort got the lock above (as D75 in cst.c), looked at every eighth hand-over at
- *	the innermost level and at each one above.
+ *  D104	The bound on hand-overs within a cohort is one in time, too, 20 ms from its first
+ *	one (as D75 in cst.c), looked at the second, fourth and every eighth one at the
+ *	innermost level, and at each one above.
  *  D105	Who has the lock of its cohort and gives up leaves that to the next, which queues
  *	anew; so the cohort's place above is lost.
  *
@@ -32,7 +32,7 @@
  *		n		it has, and has handed it on n - 1 times within
  *	high	null, context	with which it has that lock, or waits for it
  *	above	null, cohort	where that is, null for the root: its bay has this one as a user
- *	since	t		when its time began, in us
+ *	since	t		when its time began, in us; 0: it has not
  *	root	queue		of the lock: each user of the bay writes the same
  * `low` may be left with the node of one that has given up at its tail: it ends at one that
  * has left, whoever comes (pull.h).
@@ -89,7 +89,7 @@ _Static_assert(sizeof(struct cohort) <= sizeof(((struct pk_bay *)0)->unused), "a
 
 enum {
 	TURN_US = 20000, /* how long a cohort keeps the lock above */
-	LOOK = 8,	 /* how many hand-overs until the innermost one looks at the clock */
+	LOOK = 8,	 /* after how many hand-overs the innermost one looks at the clock again */
 };
 
 static struct cohort *cohort_of(struct pk_bay *bay)
@@ -126,7 +126,8 @@ static bool may_keep(const struct pk_composed *c, struct cohort *co, unsigned le
 
 	if (!co->turn || co->turn > (pk_load_relaxed(&pk_config_batch_given) ? pk_knob(batch) : c->bound))
 		return false;
-	if (level == 0 && co->turn % LOOK)
+	/* Nor are the first ones far apart: they may be long. */
+	if (level == 0 && co->turn % LOOK && (co->turn & (co->turn - 1)))
 		return true;
 	now = (uint32_t)pk_clock_us() | 1;
 	co->since = co->since ? co->since : now;
@@ -255,8 +256,9 @@ static enum pk_entered climb(const struct pk_composed *c, struct pk_queue *q, st
 			return PK_ORPHANED;
 		pk_store_relaxed(&co->root, q);
 	}
-	w->leads = false;
+	/* In this order: a handler in between finds the head of the whole. */
 	pk_waiter_set_state(w, PK_HEAD);
+	w->leads = false;
 	return PK_IS_HEAD;
 }
 
@@ -342,8 +344,13 @@ static void give_up(struct pk_queue *low, struct pk_waiter *w)
 	}
 	if (!pk_waiter_abandon(w))
 		return;
-	for (; co->turn; level++)
+	for (; co && co->turn; level++)
 		co = co->above;
+	if (!co) { /* it has got the last one, and was about to be the head */
+		w->leads = false;
+		release(c, 0, w, place_of(w), NULL, true);
+		return;
+	}
 	node = co->high;
 	above = co->above;
 	if (!node) /* it was about to look for one */

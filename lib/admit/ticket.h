@@ -317,7 +317,7 @@ PK_INLINE enum pk_entered pk_ticket_refused(struct pk_waiter *w)
 {
 	pk_store_relaxed(&w->status, pk_in_state(pk_load_relaxed(&w->status), PK_ABANDONED));
 	pk_waiter_free(w);
-	return PK_ORPHANED;
+	return PK_REFUSED;
 }
 
 PK_INLINE enum pk_entered pk_ticket_enter(struct pk_queue *q, struct pk_waiter *w, enum pk_aux_kind kind,

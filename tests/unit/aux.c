@@ -87,7 +87,7 @@ START_TEST(tickets_wrap)
 
 	queue.aux = pk_ticket_state(&queue, kinds[_i], 4, 5, 0);
 	w = new_node(ops);
-	ck_assert_int_eq(ops->enter(&queue, w, NULL), PK_ORPHANED);
+	ck_assert_int_eq(ops->enter(&queue, w, NULL), PK_REFUSED);
 	ck_assert_uint_eq(w->busy, 0);
 	ck_assert_uint_eq(queue.aux, pk_ticket_state(&queue, kinds[_i], 4, 5, 0));
 }
@@ -135,7 +135,7 @@ START_TEST(tickets_of_others)
 	ck_assert_uint_eq(copy.aux, 0);
 
 	w = new_node(tickets[!_i]);
-	ck_assert_int_eq(tickets[!_i]->enter(&queue, w, NULL), PK_ORPHANED);
+	ck_assert_int_eq(tickets[!_i]->enter(&queue, w, NULL), PK_REFUSED);
 	ck_assert_uint_eq(w->busy, 0);
 	ck_assert(pk_queue_busy(&queue));
 

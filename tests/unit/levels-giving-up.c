@@ -134,6 +134,26 @@ END_TEST
 static const struct timespec past = {1, 0};
 static const struct pk_deadline deadline = {&past, CLOCK_MONOTONIC};
 
+/* A handler ends the thread that has got the last one of its locks, and is not the head of the whole yet: the next one
+ * is. */
+START_TEST(given_up_with_all)
+{
+	static const char *const runs[][2] = {{"AA", "1"}, {"AE", "1"}, {"A", ""}};
+	const char *cores = runs[_i % 3][0];
+
+	use(_i / 3 < FAIR ? fair[_i / 3] : cohorts[_i / 3 - FAIR]);
+	arrive_all(cores);
+	ck_assert_int_eq(head(), 0);
+	guest[0].w->leads = true;
+	pk_waiter_set_state(guest[0].w, PK_WAITING);
+	give_up(0);
+	guest[0].how = PK_ORPHANED;
+	ck_assert_str_eq(order(), runs[_i % 3][1]);
+	let_go(0);
+	check_idle();
+}
+END_TEST
+
 /* Abortable cohort locks: a deadline passes in the cohort, and for the first of one, alone or with others behind. */
 START_TEST(times_out)
 {
@@ -174,4 +194,4 @@ START_TEST(no_bay)
 END_TEST
 
 UNIT("levels-giving-up", {gives_up, 2 * 16 * FAIR}, {given_up_as_head, 8 * (FAIR + COHORTS)}, {handler_waits, FAIR},
-     {times_out, 14}, {no_bay, 7})
+     {given_up_with_all, 3 * (FAIR + COHORTS)}, {times_out, 14}, {no_bay, 7})

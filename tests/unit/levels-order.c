@@ -68,6 +68,18 @@ START_TEST(long_turn)
 	ck_assert_str_eq(order(), "b c");
 	check_idle();
 
+	/* but those who hold it for long: the second one and the fourth look, too */
+	count = 0;
+	now += 5;
+	arrive_all("AAAAAAE");
+	for (int i = 0; i < 4; i++) {
+		now += 10001;
+		let_go(head());
+	}
+	ck_assert_int_eq(head(), 6);
+	ck_assert_str_eq(order(), "6 4 5");
+	check_idle();
+
 	/* the levels above look each time */
 	count = 0;
 	now += 5;

@@ -6,6 +6,7 @@
 
 #include "admit/aux.h"
 #include "admit/tail.h"
+#include "admit/ticket.h"
 #include "guests.h"
 
 /* Others have all the bays where `queue` has its own, in that storey. */
@@ -37,6 +38,30 @@ START_TEST(full_set)
 	arrive_all("E");
 	ck_assert_int_eq(guest[1].how, PK_ORPHANED);
 	ck_assert_uint_eq(guest[1].w->busy, 0);
+	ck_assert_str_eq(order(), "0");
+	check_idle();
+}
+END_TEST
+
+/* All the numbers of a cohort's tickets are out: who gets none is no user of its bay. */
+START_TEST(no_number)
+{
+	static const struct {
+		const char *policy;
+		enum pk_aux_kind kind;
+	} refusing[] = {{"c-tkt-tkt", PK_AUX_TKT}, {"clof:tkt-mcs-mcs-mcs", PK_AUX_TKT}};
+	struct pk_queue *low;
+	uint64_t aux;
+
+	use(refusing[_i].policy);
+	arrive_all("A");
+	ck_assert_uint_ne(users(), 0);
+	low = guest[0].w->queue;
+	aux = low->aux;
+	low->aux = pk_ticket_state(low, refusing[_i].kind, 4, 5, 0);
+	arrive_all("A");
+	ck_assert_int_eq(guest[1].how, PK_REFUSED);
+	low->aux = aux;
 	ck_assert_str_eq(order(), "0");
 	check_idle();
 }
@@ -131,5 +156,5 @@ START_TEST(fork_child)
 }
 END_TEST
 
-UNIT("levels-strangers", {full_set, 3 * FAIR}, {another_policy, 5}, {strangers, FAIR + COHORTS},
+UNIT("levels-strangers", {full_set, 3 * FAIR}, {no_number, 2}, {another_policy, 5}, {strangers, FAIR + COHORTS},
      {fork_child, FAIR + COHORTS})
