@@ -56,8 +56,10 @@ enum {
 	COMES = 5,
 	HABIT = 16,
 	HABIT_MOST = 24,
-	/* Who has stolen the word so short a time ago does not steal it again: no more than it takes to hand it over. */
+	/* Who has stolen the word so short a time ago does not steal it again: no more than it takes to hand it over; */
 	STOLEN_NS = 200,
+	/* or if it had seen it free before, and another thread has got it: that one came back at once. */
+	LOST_NS = 3000,
 	/* It knows when it has got the word if it has looked away for so many rounds before. */
 	CLOCK_GAP = 4,
 	/* One in so many heads spins for the word of a slow lock all the same. */
@@ -73,6 +75,7 @@ struct turn {
 	unsigned budget;     /* for how many rounds it has been spinning */
 	uint64_t began;	     /* when the head read the clock in its last spin, or 0, */
 	unsigned rounds;     /* and how many rounds later it has got the word */
+	bool lost;	     /* it has seen the word free, and has not got it */
 	bool nap;	     /* woken in vain */
 };
 
@@ -119,13 +122,20 @@ static bool is_back(const struct pk_site *at)
 	return back && pk_self.habit >= HABIT;
 }
 
-/* Whether it is less than that since a spin that began then has ended, after so many rounds; no, if it cannot be told.
- * A rest below 0 is a large number. */
+/* Whether it is less than that since a spin that began then has ended, after so many rounds; no, if it cannot be told. */
 static bool is_within(unsigned ns, uint64_t now, uint64_t began, unsigned rounds)
 {
 	unsigned per_us = pk_rounds_in(1000);
+	uint64_t spun;
 
-	return per_us && now - began - rounds * UINT64_C(1000) / per_us < ns;
+	if (!per_us)
+		return false;
+	spun = rounds * UINT64_C(1000) / per_us;
+	if (pk_unlikely(now - began < spun)) {
+		pk_rounds_took(rounds, now - began);
+		return true;
+	}
+	return now - began - spun < ns;
 }
 
 /* In a queue time goes by, so it is seen before. The time when the word was got is reckoned from when the thread was
@@ -151,9 +161,12 @@ static bool spin(struct turn *t, unsigned budget)
 	do {
 		int seen = pk_load_relaxed(t->at->word);
 
-		if (!seen && pk_cas_acquire(t->at->word, &seen, t->take)) { /* O6 */
-			t->rounds = left - budget;
-			return true;
+		if (!seen) {
+			if (pk_cas_acquire(t->at->word, &seen, t->take)) { /* O6 */
+				t->rounds = left - budget;
+				return true;
+			}
+			t->lost = true;
 		}
 		if (t->w && budget <= tend) {
 			unsigned spent = t->ops->tend ? t->ops->tend(&t->at->gate->queue, t->w, t->at->word) : 0;
@@ -214,7 +227,7 @@ static bool may_nap(const struct turn *t, const struct pk_deadline *deadline)
 int pk_word_wait(const struct pk_site *at, const struct pk_admit_ops *ops, struct pk_waiter *w, bool slept,
 		 const struct pk_deadline *deadline)
 {
-	struct turn t = {at, ops, w, slept ? 2 : 1, 0, 0, 0, 0, false};
+	struct turn t = {.at = at, .ops = ops, .w = w, .take = slept ? 2 : 1};
 	bool alone = w && !slept && is_alone(&t), look = false, back;
 	unsigned looks = 0;
 	int late = 0;
@@ -275,17 +288,19 @@ int pk_word_wait(const struct pk_site *at, const struct pk_admit_ops *ops, struc
 }
 
 /* Two thieves would hand a short section to and fro as well (look_away()). Who is back for what it has just stolen has got less
- * than its way to this CPU costs, and is to queue, which means to sleep: thieves are where nobody may spin. */
+ * than its way to this CPU costs, or has stolen it from one that wanted it again at once, and does so itself: it is to queue,
+ * which means to sleep, as thieves are where nobody may spin. */
 bool pk_word_steal(const struct pk_site *at)
 {
-	struct turn t = {at, NULL, NULL, 1, 0, 0, 0, 0, false};
+	struct turn t = {.at = at, .take = 1};
 	uint64_t now;
 	bool taken;
 
 	if (pk_load_relaxed(&at->gate->flags) & (PK_FLAG_QUEUE | PK_FLAG_SPINNER))
 		return false;
 	now = pk_clock_ns();
-	if (pk_self.stolen.word == at->word && is_within(STOLEN_NS, now, pk_self.stolen.ns, pk_self.stolen.rounds))
+	if (pk_self.stolen.word == at->word &&
+	    is_within(pk_self.stolen.lost ? LOST_NS : STOLEN_NS, now, pk_self.stolen.ns, pk_self.stolen.rounds))
 		return false;
 	if (pk_or_relaxed(&at->gate->flags, PK_FLAG_SPINNER) & PK_FLAG_SPINNER)
 		return false;
@@ -296,6 +311,7 @@ bool pk_word_steal(const struct pk_site *at)
 		pk_self.stolen.word = at->word;
 		pk_self.stolen.ns = now;
 		pk_self.stolen.rounds = t.rounds;
+		pk_self.stolen.lost = t.lost;
 	}
 	return taken;
 }

@@ -12,6 +12,8 @@ enum {
 	MEASURED = 256,	   /* rounds, to see how long they take, */
 	PARTS = 4,	   /* in so many parts: what disturbs one of them does not count */
 	ROUNDS_MAX = 1000, /* in a microsecond, unless the clock is wrong */
+	RAISE = 64,	   /* rounds: fewer do not tell the rate, */
+	RAISE_SHARE = 4,   /* which is raised by such a part of it at most */
 	TRIES = 8,	   /* then a round takes a microsecond, as in an emulator, or the clock is of no use */
 };
 
@@ -57,4 +59,16 @@ static unsigned rounds_per_us(void)
 unsigned pk_rounds_in(unsigned ns)
 {
 	return rounds_per_us() * ns / 1000;
+}
+
+/* relaxed: one of several who know better wins, the others will, if they have to. */
+void pk_rounds_took(unsigned rounds, uint64_t ns)
+{
+	unsigned now = pk_load_relaxed(&per_us), most = now + now / RAISE_SHARE;
+	uint64_t rate = ns ? rounds * UINT64_C(1000) / ns : 0; /* or the clock is too coarse */
+
+	if (rounds < RAISE || rate <= now)
+		return;
+	most = most < ROUNDS_MAX ? most : ROUNDS_MAX;
+	pk_store_relaxed(&per_us, rate < most ? (unsigned)rate : most);
 }

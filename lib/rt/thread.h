@@ -47,11 +47,12 @@ struct pk_thread {
 	} won;
 	bool back;     /* and has come back for at once */
 	uint8_t habit; /* how often it has come back for it alone, of late */
-	/* The one that it has stolen last: so many rounds after that time (pthread/word.c). */
+	/* The one that it has stolen last: so many rounds after that time, and not at the first try (pthread/word.c). */
 	struct {
 		const int *word;
 		uint64_t ns;
 		unsigned rounds;
+		bool lost;
 	} stolen;
 	/* Whom it has put into a mutex's queue, and calls when it has unlocked it (pthread/cond.c). */
 	struct {
