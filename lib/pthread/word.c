@@ -58,6 +58,8 @@ enum {
 	HABIT_MOST = 24,
 	/* Who has stolen the word so short a time ago does not steal it again: no more than it takes to hand it over; */
 	STOLEN_NS = 200,
+	/* or than the wait for it has taken, in tenths; */
+	STOLEN_SHARE = 15,
 	/* or if it had seen it free before, and another thread has got it: that one came back at once. */
 	LOST_NS = 3000,
 	/* It knows when it has got the word if it has looked away for so many rounds before. */
@@ -287,9 +289,20 @@ int pk_word_wait(const struct pk_site *at, const struct pk_admit_ops *ops, struc
 	return 0;
 }
 
-/* Two thieves would hand a short section to and fro as well (look_away()). Who is back for what it has just stolen has got less
- * than its way to this CPU costs, or has stolen it from one that wanted it again at once, and does so itself: it is to queue,
- * which means to sleep, as thieves are where nobody may spin. */
+/* Within what time who has stolen the word last is not to steal it again. */
+static unsigned sated_ns(void)
+{
+	unsigned per_us = pk_rounds_in(1000);
+	uint64_t waited = per_us ? pk_self.stolen.rounds * UINT64_C(100) * STOLEN_SHARE / per_us : 0;
+
+	if (pk_self.stolen.lost)
+		return LOST_NS;
+	return waited > STOLEN_NS ? (unsigned)waited : STOLEN_NS;
+}
+
+/* Two thieves would hand a section to and fro as well (look_away()). Who is back for what it has just stolen has got less than its way
+ * to this CPU, or the wait for it, costs, or has stolen it from one that wanted it again at once, and does so itself: it is to
+ * queue, which means to sleep, as thieves are where nobody may spin. */
 bool pk_word_steal(const struct pk_site *at)
 {
 	struct turn t = {.at = at, .take = 1};
@@ -300,7 +313,7 @@ bool pk_word_steal(const struct pk_site *at)
 		return false;
 	now = pk_clock_ns();
 	if (pk_self.stolen.word == at->word &&
-	    is_within(pk_self.stolen.lost ? LOST_NS : STOLEN_NS, now, pk_self.stolen.ns, pk_self.stolen.rounds))
+	    is_within(sated_ns(), now, pk_self.stolen.ns, pk_self.stolen.rounds))
 		return false;
 	if (pk_or_relaxed(&at->gate->flags, PK_FLAG_SPINNER) & PK_FLAG_SPINNER)
 		return false;

@@ -545,7 +545,8 @@ static void *comes_back(void *word)
 	return NULL;
 }
 
-/* A thief that had seen the word free before it got it is not to steal it again for longer than one that got it at once. */
+/* A thief that had seen the word free before it got it is not to steal it again for longer than one that got it at once. Nor
+ * is one that is back sooner than it had waited. */
 START_TEST(steals_from_one_that_comes_back)
 {
 	enum { TRIES = 1000000 };
@@ -572,6 +573,13 @@ START_TEST(steals_from_one_that_comes_back)
 		word = 0;
 		pk_self.stolen.ns = pk_clock_ns() - 10000;
 		ck_assert(pk_word_steal(&at));
+	}
+	for (int i = 0; i < 2; i++) {
+		word = 0;
+		pk_self.stolen.lost = false;
+		pk_self.stolen.rounds = pk_rounds_in(5000);
+		pk_self.stolen.ns = pk_clock_ns() - (i ? 15000 : 10000);
+		ck_assert(pk_word_steal(&at) == i);
 	}
 	word = 0;
 	ck_assert_int_eq(pthread_create(&t, NULL, comes_back, &word), 0);
