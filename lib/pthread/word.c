@@ -78,6 +78,8 @@ struct turn {
 	uint64_t began;	     /* when the head read the clock in its last spin, or 0, */
 	unsigned rounds;     /* and how many rounds later it has got the word */
 	bool lost;	     /* it has seen the word free, and has not got it */
+	bool slow;	     /* what a head has seen of the lock: it is slow, */
+	bool alone;	     /* and nobody is behind it */
 	bool nap;	     /* woken in vain */
 };
 
@@ -98,6 +100,13 @@ static void lose_patience(struct turn *t)
 static bool is_alone(const struct turn *t)
 {
 	return t->w && pk_load_relaxed(&t->at->gate->queue.tail) == pk_waiter_name(t->w);
+}
+
+/* All that a head wants to know of the lock before it spins, at once: each look takes the line from the holder. */
+static void regard(struct turn *t)
+{
+	t->slow = t->at->marks && pk_load_relaxed(&t->at->gate->flags) & PK_FLAG_SLOW;
+	t->alone = is_alone(t);
 }
 
 /* Two threads that come back at once to a short critical section would hand it to and fro, each time with its lines,
@@ -154,7 +163,7 @@ void pk_word_come(const struct pk_site *at)
  * if it comes back at once, can use it many times in the meantime. */
 static bool spin(struct turn *t, unsigned budget)
 {
-	unsigned widest = budget && t->w ? pk_rounds_in(is_alone(t) ? GAP_NS : GAP_BUSY_NS) : 0, gap = 1;
+	unsigned widest = budget && t->w ? pk_rounds_in(t->alone ? GAP_NS : GAP_BUSY_NS) : 0, gap = 1;
 	unsigned tend = budget / TEND_ROUNDS * TEND_ROUNDS; /* due when the budget has come down to that */
 	unsigned looked = budget;			    /* its value when the clock was last looked at */
 	unsigned left = budget;				    /* and at t->began */
@@ -211,11 +220,11 @@ static void mark(const struct pk_site *at, bool slow)
 static unsigned head_budget(const struct turn *t)
 {
 	const struct pk_site *at = t->at;
-	bool slow = at->marks && pk_load_relaxed(&at->gate->flags) & PK_FLAG_SLOW;
 
 	if (pk_spin_limit(t->w->socket))
-		return pk_lot_adapts && at->marks && !slow && t->take == 1 ? pk_spin_patient(t->w->socket) : at->spin;
-	return slow && pk_uses(pk_load_relaxed(&t->w->status)) % PROBE ? 0 : at->spin;
+		return pk_lot_adapts && at->marks && !t->slow && t->take == 1 ? pk_spin_patient(t->w->socket) :
+										 at->spin;
+	return t->slow && pk_uses(pk_load_relaxed(&t->w->status)) % PROBE ? 0 : at->spin;
 }
 
 /* Where sections are long, and who leaves one comes back before a sleeper is up, each unlock wakes the head in vain. So one that
@@ -230,15 +239,20 @@ int pk_word_wait(const struct pk_site *at, const struct pk_admit_ops *ops, struc
 		 const struct pk_deadline *deadline)
 {
 	struct turn t = {.at = at, .ops = ops, .w = w, .take = slept ? 2 : 1};
-	bool alone = w && !slept && is_alone(&t), look = false, back;
+	bool alone, back, look = false;
 	unsigned looks = 0;
 	int late = 0;
 
+	if (w)
+		regard(&t);
+	alone = t.alone && !slept;
 	/* Not on a slow lock, where it is to sleep, nor with a deadline, which may be nearer. */
 	back = alone ? is_back(at) : w && !slept && pk_self.back;
 	pk_self.back = false;
-	if (back && !deadline && !(pk_load_relaxed(&at->gate->flags) & PK_FLAG_SLOW))
+	if (back && !deadline && !t.slow) {
 		look_away(&t, alone ? AWAY_ALONE : 1);
+		regard(&t);
+	}
 	/* Without a place in a queue nothing bounds how many spin: as in glibc, none. */
 	while (!spin(&t, t.budget = t.w ? head_budget(&t) : 0)) {
 		int seen = pk_load_relaxed(at->word);
@@ -274,6 +288,8 @@ int pk_word_wait(const struct pk_site *at, const struct pk_admit_ops *ops, struc
 		t.nap = !nap;
 		if (w && !pk_waiter_is_head(w))
 			t.w = w = NULL; /* a signal handler gave the place up */
+		else if (w)
+			regard(&t);
 	}
 	if (!w)
 		return 0;
