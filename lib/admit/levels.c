@@ -21,9 +21,9 @@
  *	other one joins behind that successor, so two are enough, but for a bay that has
  *	been another lock's a moment ago; then the cohort does without, as when there is
  *	no bay: its first waiter waits on the word.
- *  D104	The bound on hand-overs within a cohort is one in time, too, 20 ms from its first
- *	one (as D75 in cst.c), looked at the second, fourth and every eighth one at the
- *	innermost level, and at each one above.
+ *  D104	The bound on hand-overs within a cohort is one in time, too, 20 ms from when the
+ *	cohort got the lock above (as D75 in cst.c), looked at every fourth hand-over at
+ *	the innermost level and at each one above.
  *  D105	Who has the lock of its cohort and gives up leaves that to the next, which queues
  *	anew; so the cohort's place above is lost.
  *
@@ -32,7 +32,7 @@
  *		n		it has, and has handed it on n - 1 times within
  *	high	null, context	with which it has that lock, or waits for it
  *	above	null, cohort	where that is, null for the root: its bay has this one as a user
- *	since	t		when its time began, in us; 0: it has not
+ *	since	t		when it got the lock above, in us
  *	root	queue		of the lock: each user of the bay writes the same
  * `low` may be left with the node of one that has given up at its tail: it ends at one that
  * has left, whoever comes (pull.h).
@@ -89,7 +89,7 @@ _Static_assert(sizeof(struct cohort) <= sizeof(((struct pk_bay *)0)->unused), "a
 
 enum {
 	TURN_US = 20000, /* how long a cohort keeps the lock above */
-	LOOK = 8,	 /* after how many hand-overs the innermost one looks at the clock again */
+	LOOK = 4,	 /* how many hand-overs until the innermost one looks at the clock */
 };
 
 static struct cohort *cohort_of(struct pk_bay *bay)
@@ -122,16 +122,11 @@ static struct pk_queue *root_of(const struct cohort *co)
 /* The cohort may keep the lock above for another hand-over. */
 static bool may_keep(const struct pk_composed *c, struct cohort *co, unsigned level)
 {
-	uint32_t now;
-
 	if (!co->turn || co->turn > (pk_load_relaxed(&pk_config_batch_given) ? pk_knob(batch) : c->bound))
 		return false;
-	/* Nor are the first ones far apart: they may be long. */
-	if (level == 0 && co->turn % LOOK && (co->turn & (co->turn - 1)))
+	if (level == 0 && co->turn % LOOK)
 		return true;
-	now = (uint32_t)pk_clock_us() | 1;
-	co->since = co->since ? co->since : now;
-	return now - co->since <= TURN_US;
+	return (uint32_t)pk_clock_us() - co->since <= TURN_US;
 }
 
 /* Release lock[level], which is held with that node, in cohort co: pass it on where that is
@@ -163,7 +158,7 @@ static void release(const struct pk_composed *c, unsigned level, struct pk_waite
 		if (!co->turn)
 			break;
 		node = co->high;
-		co->turn = co->since = 0;
+		co->turn = 0;
 		co->high = NULL;
 		if (level < c->root)
 			co = co->above;
@@ -222,6 +217,7 @@ static enum pk_entered rise(const struct pk_composed *c, unsigned level, struct 
 	w->slept |= node->slept;
 	drop_context(node);
 	if (how == PK_IS_HEAD) {
+		co->since = (uint32_t)pk_clock_us(); /* here the word is still to be waited for */
 		co->turn = 1;
 		return how;
 	}

@@ -65,7 +65,11 @@ static void give_up(struct pk_waiter *w)
 	struct pk_queue *q;
 
 	if (ops && ops->give_up && w->queue && !pk_waiter_is_head(w)) {
+		/* Who has given it up already may name what is another lock's by now. */
+		q = pk_lot_open && pk_state(pk_load_relaxed(&w->status)) < PK_HEAD ? root_of(w) : NULL;
 		ops->give_up(w->queue, w);
+		if (q)
+			check_lot(gate_of(q));
 		return;
 	}
 	/* acquire: a spliced node's queue is told with its headship */

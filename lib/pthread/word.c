@@ -139,7 +139,7 @@ static bool is_within(unsigned ns, uint64_t now, uint64_t began, unsigned rounds
 	unsigned per_us = pk_rounds_in(1000);
 	uint64_t spun;
 
-	if (!per_us)
+	if (!per_us || now == began)
 		return false;
 	spun = rounds * UINT64_C(1000) / per_us;
 	if (pk_unlikely(now - began < spun)) {
@@ -305,15 +305,13 @@ int pk_word_wait(const struct pk_site *at, const struct pk_admit_ops *ops, struc
 	return 0;
 }
 
-/* Within what time who has stolen the word last is not to steal it again. */
+/* Within what time who has stolen the word last is not to steal it again: the longest of the three. */
 static unsigned sated_ns(void)
 {
-	unsigned per_us = pk_rounds_in(1000);
+	unsigned per_us = pk_rounds_in(1000), least = pk_self.stolen.lost ? LOST_NS : STOLEN_NS;
 	uint64_t waited = per_us ? pk_self.stolen.rounds * UINT64_C(100) * STOLEN_SHARE / per_us : 0;
 
-	if (pk_self.stolen.lost)
-		return LOST_NS;
-	return waited > STOLEN_NS ? (unsigned)waited : STOLEN_NS;
+	return waited > least ? (unsigned)waited : least;
 }
 
 /* Two thieves would hand a section to and fro as well (look_away()). Who is back for what it has just stolen has got less than its way
@@ -337,10 +335,10 @@ bool pk_word_steal(const struct pk_site *at)
 	pk_and_relaxed(&at->gate->flags, ~PK_FLAG_SPINNER);
 	if (taken) {
 		mark(at, false);
-		pk_self.stolen.word = at->word;
 		pk_self.stolen.ns = now;
 		pk_self.stolen.rounds = t.rounds;
 		pk_self.stolen.lost = t.lost;
+		pk_self.stolen.word = at->word;
 	}
 	return taken;
 }

@@ -13,11 +13,13 @@ enum {
 	PARTS = 4,	   /* in so many parts: what disturbs one of them does not count */
 	ROUNDS_MAX = 1000, /* in a microsecond, unless the clock is wrong */
 	RAISE = 64,	   /* rounds: fewer do not tell the rate, */
-	RAISE_SHARE = 4,   /* which is raised by such a part of it at most */
+	RAISE_SHARE = 4,   /* which is raised by such a part of it at most, */
+	RAISE_MOST = 4,	   /* and to so many times what was measured */
 	TRIES = 8,	   /* then a round takes a microsecond, as in an emulator, or the clock is of no use */
 };
 
 static unsigned per_us; /* rounds in a microsecond; 0: not measured yet */
+static unsigned most;	/* what that may be raised to */
 static unsigned tries;	/* to find out, in vain */
 
 /* By the first who spins in earnest, instead of looking. */
@@ -41,6 +43,7 @@ static PK_COLD unsigned measure(void)
 	else
 		rounds = 1;
 	rounds = rounds < ROUNDS_MAX ? rounds : ROUNDS_MAX;
+	pk_store_relaxed(&most, RAISE_MOST * rounds < ROUNDS_MAX ? RAISE_MOST * rounds : ROUNDS_MAX);
 	/* Whoever has taken the longest has been disturbed by the others. */
 	return pk_cas_relaxed(&per_us, &seen, rounds) ? rounds : seen;
 }
@@ -64,11 +67,11 @@ unsigned pk_rounds_in(unsigned ns)
 /* relaxed: one of several who know better wins, the others will, if they have to. */
 void pk_rounds_took(unsigned rounds, uint64_t ns)
 {
-	unsigned now = pk_load_relaxed(&per_us), most = now + now / RAISE_SHARE;
+	unsigned now = pk_load_relaxed(&per_us), next = now + now / RAISE_SHARE + 1, end = pk_load_relaxed(&most);
 	uint64_t rate = ns ? rounds * UINT64_C(1000) / ns : 0; /* or the clock is too coarse */
 
 	if (rounds < RAISE || rate <= now)
 		return;
-	most = most < ROUNDS_MAX ? most : ROUNDS_MAX;
-	pk_store_relaxed(&per_us, rate < most ? (unsigned)rate : most);
+	next = rate < next ? (unsigned)rate : next;
+	pk_store_relaxed(&per_us, next < end ? next : end);
 }

@@ -53,22 +53,22 @@ START_TEST(own_bounds)
 }
 END_TEST
 
-/* Time ends a cohort's turn as well, counted from when it has had the lock for a while. */
+/* Time ends a cohort's turn as well, counted from when it got the lock. */
 START_TEST(long_turn)
 {
 	use(fair[_i]);
 	bound(1000);
 	arrive_all("AAAAAAAAAAAAE");
 	for (int i = 0; i < 8; i++)
-		let_go(head()); /* the eighth looks at the clock */
+		let_go(head()); /* the fourth and the eighth look at the clock */
 	now += 20002;
 	for (int i = 8; i < 11; i++)
-		let_go(head()); /* no hand-over looks again before the sixteenth */
+		let_go(head()); /* no hand-over looks again before the twelfth */
 	ck_assert_int_eq(head(), 11);
 	ck_assert_str_eq(order(), "b c");
 	check_idle();
 
-	/* but those who hold it for long: the second one and the fourth look, too */
+	/* but those who hold it for long: the fourth looks, too */
 	count = 0;
 	now += 5;
 	arrive_all("AAAAAAE");
