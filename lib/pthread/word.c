@@ -52,10 +52,10 @@ enum {
 	AWAY_NS = 20000,
 	AWAY_ALONE = 4,
 	BACK_NS = 1000,
-	/* Alone, only if it has a habit of it: more than one in COMES of its waits, or it counts down to 0. */
+	/* Alone, only if it has a habit of it: more than one in so many of its waits; */
 	COMES = 5,
-	HABIT = 16,
-	HABIT_MOST = 24,
+	/* and a thief, if more than one in so many of its thefts. */
+	STEALS = 14,
 	/* Who has stolen the word so short a time ago does not steal it again: no more than it takes to hand it over; */
 	STOLEN_NS = 200,
 	/* or than the wait for it has taken, in tenths; */
@@ -120,17 +120,23 @@ static void look_away(const struct turn *t, unsigned times)
 	while (--times && is_alone(t));
 }
 
+/* Count it; whether it has become a habit. It takes four times to begin with. */
+static bool is_habit(uint8_t *count, bool once_more, unsigned one_in)
+{
+	if (!once_more)
+		*count -= *count > 0;
+	else if (*count < 5 * one_in)
+		*count += one_in - 1;
+	return once_more && *count >= 3 * one_in;
+}
+
 /* A head that is alone has not queued: it is seen when it gets here. Who locks a few times in a row, and meets another thread now
  * and then, is back, too, but it has other work to do (doc/DESIGN.md section 10, RocksDB). */
 static bool is_back(const struct pk_site *at)
 {
 	bool back = pk_self.alone.word == at->word && pk_clock_ns() - pk_self.alone.ns < BACK_NS;
 
-	if (!back)
-		pk_self.habit -= pk_self.habit > 0;
-	else if (pk_self.habit < HABIT_MOST)
-		pk_self.habit += COMES - 1;
-	return back && pk_self.habit >= HABIT;
+	return is_habit(&pk_self.habit, back, COMES);
 }
 
 /* Whether it is less than that since a spin that began then has ended, after so many rounds; no, if it cannot be told. */
@@ -315,19 +321,20 @@ static unsigned sated_ns(void)
 }
 
 /* Two thieves would hand a section to and fro as well (look_away()). Who is back for what it has just stolen has got less than its way
- * to this CPU, or the wait for it, costs, or has stolen it from one that wanted it again at once, and does so itself: it is to
- * queue, which means to sleep, as thieves are where nobody may spin. */
+ * to this CPU, or the wait for it, costs, or has stolen it from one that wanted it again at once, and does so itself. If that is a
+ * habit it is to queue, which means to sleep, as thieves are where nobody may spin. */
 bool pk_word_steal(const struct pk_site *at)
 {
 	struct turn t = {.at = at, .take = 1};
 	uint64_t now;
-	bool taken;
+	bool back, taken;
 
 	if (pk_load_relaxed(&at->gate->flags) & (PK_FLAG_QUEUE | PK_FLAG_SPINNER))
 		return false;
 	now = pk_clock_ns();
-	if (pk_self.stolen.word == at->word &&
-	    is_within(sated_ns(), now, pk_self.stolen.ns, pk_self.stolen.rounds))
+	back = pk_self.stolen.word == at->word &&
+	       is_within(sated_ns(), now, pk_self.stolen.ns, pk_self.stolen.rounds);
+	if (is_habit(&pk_self.greed, back, STEALS))
 		return false;
 	if (pk_or_relaxed(&at->gate->flags, PK_FLAG_SPINNER) & PK_FLAG_SPINNER)
 		return false;

@@ -46,7 +46,8 @@ struct pk_thread {
 		unsigned rounds;
 	} won;
 	bool back;     /* and has come back for at once */
-	uint8_t habit; /* how often it has come back for it alone, of late */
+	uint8_t habit; /* how often it has come back for it alone, of late, */
+	uint8_t greed; /* and for what it had stolen */
 	/* The one that it has stolen last: so many rounds after that time, and not at the first try (pthread/word.c). */
 	struct {
 		const int *word;

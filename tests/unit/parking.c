@@ -498,6 +498,7 @@ START_TEST(steals_once)
 
 		strange += !steal_twice(&at, &elsewhere, 0, &took);
 		late += !steal_twice(&at, &at, 10, &took);
+		pk_self.greed = 60; /* a habit */
 		stolen = steal_twice(&elsewhere, &elsewhere, 0, &took);
 		at_once = took < AT_ONCE;
 		soon += at_once;
@@ -541,6 +542,7 @@ START_TEST(steals_again)
 		pk_self.stolen.lost = cases[i / TRIES].lost;
 		pk_self.stolen.rounds = pk_rounds_in(cases[i / TRIES].waited);
 		pk_self.stolen.ns = began - cases[i / TRIES].waited - cases[i / TRIES].ago;
+		pk_self.greed = 60; /* a habit */
 		stolen = pk_word_steal(&at);
 		if (!steals && pk_clock_ns() - began > AT_ONCE)
 			continue; /* preempted: then it may */
@@ -549,6 +551,39 @@ START_TEST(steals_again)
 	}
 	if (!soon)
 		printf("SKIP: nobody steals twice at once on such a slow machine\n");
+}
+END_TEST
+
+/* It has to have become a habit: nobody is stopped at the third time, somebody who does nothing else at the fourth, and not
+ * any more when he has done something else for long. */
+START_TEST(steals_by_habit)
+{
+	int word, times = 0;
+	struct pk_site at = {&word, &gate, 3000, 0, true, NULL};
+	uint64_t took;
+
+	pk_incarnation_next();
+	pk_topology_read("", "1x2");
+	pk_spin_setup();
+	steal_twice(&at, &at, 1000, &took); /* and find out how long a round is */
+	pk_self.greed = 0;
+	for (; times < 10; times++) {
+		word = 0;
+		pk_self.stolen.word = &word;
+		pk_self.stolen.lost = true;
+		pk_self.stolen.rounds = 0;
+		pk_self.stolen.ns = pk_clock_ns() - 1;
+		if (!pk_word_steal(&at))
+			break;
+	}
+	ck_assert_int_ge(times, 3);
+	ck_assert_int_lt(times, 10); /* it may have been preempted now and then */
+	for (int i = 0; i < 100; i++) {
+		word = 0;
+		pk_self.stolen.word = NULL;
+		ck_assert(pk_word_steal(&at));
+	}
+	ck_assert_uint_eq(pk_self.greed, 0);
 }
 END_TEST
 
@@ -873,5 +908,5 @@ END_TEST
 
 UNIT("parking", {lot_calls, 1}, {lot_groups, 1}, {lot_neighbours, 1}, {lot_is_told_by_handlers, 1}, {lot_moves, 1},
      {lot_refuses, 1}, {lot_rotates, 1}, {lot_adapts, 1}, {lot_heads_tell, 2}, {heads_probe, 1}, {steals_once, 1},
-     {steals_again, 1}, {loses_the_word, 1}, {looks_away, 1}, {looks_at_once, 2}, {looks_away_in_a_queue, 1},
-     {rounds_are_quicker, 1}, {spinners_learn, 1}, {spinners_miss_together, 1})
+     {steals_again, 1}, {steals_by_habit, 1}, {loses_the_word, 1}, {looks_away, 1}, {looks_at_once, 2},
+     {looks_away_in_a_queue, 1}, {rounds_are_quicker, 1}, {spinners_learn, 1}, {spinners_miss_together, 1})
