@@ -23,6 +23,9 @@ CC = os.environ.get("CC", "cc").split()
 
 EXIT_LINE = re.compile(r"parkade: (\d+) (\S+): policy ([^\s:]+):((?: [a-z_]+=\d+)+)")
 
+sys.path.append(os.path.join(SRCDIR, "tests"))
+from sessions import kill_session  # noqa: E402: it is found there
+
 if not os.path.isfile(LIB):
     sys.exit(f"{LIB} is not there: nothing can be tested")
 
@@ -57,17 +60,6 @@ def policies():
 def cells():
     """(name, settings) of every way to run a program here: first the control, plain glibc (settings None)."""
     return [("control", None)] + [(p, {"PARKADE_POLICY": p}) for p in policies()]
-
-
-def kill_session(leader):
-    """Kill all that still runs in a session: its process group is not enough, programs make groups of their own."""
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{pid}/stat", encoding="latin-1") as stat:
-                if int(stat.read().rpartition(")")[2].split()[3]) == leader:
-                    os.kill(int(pid), signal.SIGKILL)
-        except (OSError, ValueError):
-            pass  # it ended meanwhile
 
 
 def run(argv, settings=None, timeout=20, preload=(), environment=None, **kwargs):

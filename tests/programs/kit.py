@@ -23,6 +23,7 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import time
 from types import SimpleNamespace
 
@@ -30,6 +31,9 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 SRCDIR = os.environ.get("PARKADE_SRCDIR", os.path.join(HERE, "..", ".."))
 BUILDDIR = os.environ.get("PARKADE_BUILDDIR", os.getcwd())
 LIBRARY = os.environ.get("PARKADE_LIB", os.path.join(BUILDDIR, "lib", ".libs", "libparkade.so.1"))
+sys.path.append(os.path.join(SRCDIR, "tests"))
+from sessions import kill_session  # noqa: E402: it is found there
+
 START = 30              # seconds that a server may take to start or to end
 
 
@@ -50,15 +54,6 @@ def first_line(*argv, pattern=r"\d+(?:\.\d+)+[\w.-]*"):
 
 def digest(data):
     return hashlib.sha256(data).hexdigest()[:16]
-
-
-def kill_session(leader):
-    """All that still runs in a session: programs make process groups of their own."""
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        with contextlib.suppress(OSError, ValueError):
-            with open(f"/proc/{pid}/stat", encoding="latin-1") as stat:
-                if int(stat.read().rpartition(")")[2].split()[3]) == leader:
-                    os.kill(int(pid), signal.SIGKILL)
 
 
 class Kit:
