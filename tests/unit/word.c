@@ -1,0 +1,506 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* SPDX-FileCopyrightText: 2026 The parkade authors */
+/* Who waits for the word of a lock (pthread/word.c): heads, which say whether it is slow, and look away; thieves, who do not
+ * come back too soon; and how long their rounds take (rt/rounds.h). */
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "base/await.h"
+#include "pthread/lot.h"
+#include "rt/clock.h"
+#include "rt/config.h"
+#include "rt/rounds.h"
+#include "rt/spin.h"
+#include "rt/thread.h"
+#include "rt/topology.h"
+#include "nodes.h"
+
+static struct pk_gate gate;
+
+/* ---- heads ---- */
+
+/* A head that spins in vain says so, and who gets the word by spinning takes it back. _i: with a budget during which the
+ * head looks at the clock, too. */
+START_TEST(heads_tell)
+{
+	int word = 1;
+	struct timespec soon = pk_clock_after(20000);
+	struct pk_deadline deadline = {&soon, CLOCK_MONOTONIC};
+	struct pk_site at = {&word, &gate, _i ? 5000 : 300, 0, true, NULL};
+	struct pk_waiter *w;
+
+	pk_config.spin = (int)at.spin;
+	pk_incarnation_next();
+	pk_topology_read("", "2x4");
+	pk_spin_setup();
+	pk_lot_setup("auto");
+	w = new_node(&pk_mcs);
+	ck_assert_int_eq(pk_mcs.enter(&gate.queue, w, NULL), PK_IS_HEAD);
+	ck_assert_int_eq(pk_word_wait(&at, &pk_mcs, w, true, &deadline), ETIMEDOUT);
+	ck_assert(!(gate.flags & PK_FLAG_SLOW)); /* it had slept: it cannot tell */
+	word = 1;
+	soon = pk_clock_after(20000);
+	ck_assert_int_eq(pk_word_wait(&at, &pk_mcs, w, false, &deadline), ETIMEDOUT);
+	ck_assert(gate.flags & PK_FLAG_SLOW);
+	word = 0;
+	ck_assert_int_eq(pk_word_wait(&at, &pk_mcs, w, true, NULL), 0);
+	ck_assert(gate.flags & PK_FLAG_SLOW);
+	word = 0;
+	ck_assert_int_eq(pk_word_wait(&at, &pk_mcs, w, false, NULL), 0);
+	ck_assert(!(gate.flags & PK_FLAG_SLOW));
+	gate.flags |= PK_FLAG_SLOW;
+	word = 0;
+	ck_assert(pk_word_steal(&at));
+	ck_assert(!(gate.flags & PK_FLAG_SLOW));
+	at.marks = false; /* a reader-writer lock's gate is 0 when it is idle */
+	soon = pk_clock_after(20000);
+	ck_assert_int_eq(pk_word_wait(&at, &pk_mcs, w, false, &deadline), ETIMEDOUT);
+	ck_assert(!(gate.flags & PK_FLAG_SLOW));
+}
+END_TEST
+
+/* Where nobody may spin in the queue the head of a slow lock sleeps at once, but for each 16th, which may find out that
+ * the lock is slow no more. */
+START_TEST(heads_probe)
+{
+	int word;
+	struct pk_site at = {&word, &gate, 300, 0, true, NULL};
+	struct pk_record *record = pk_record_take();
+	struct pk_waiter *w;
+	unsigned probes = 0;
+
+	pk_incarnation_next();
+	pk_topology_read("", "1x2");
+	pk_spin_setup();
+	pk_lot_setup("auto");
+	ck_assert(!pk_lot_adapts);
+	for (int i = 0; i < 64; i++) {
+		word = 0;
+		gate.flags = PK_FLAG_SLOW;
+		w = node_of(record, &pk_mcs);
+		ck_assert_int_eq(pk_mcs.enter(&gate.queue, w, NULL), PK_IS_HEAD);
+		ck_assert_int_eq(pk_word_wait(&at, &pk_mcs, w, false, NULL), 0);
+		ck_assert_int_eq(word, 1);
+		probes += !(gate.flags & PK_FLAG_SLOW);
+		pk_mcs.leave(&gate.queue, w, &word);
+	}
+	ck_assert_uint_eq(probes, 64 / 16);
+}
+END_TEST
+
+/* Of so many who have come back at once so many have looked away; late or for another word nobody did. But each can be
+ * preempted, within the second call, too. */
+static void check_away(unsigned soon, unsigned away, unsigned late, unsigned strange, unsigned tries)
+{
+	if (!soon)
+		printf("SKIP: nobody can come back at once on such a slow machine\n");
+	ck_assert_uint_ge(away, soon / 2);
+	ck_assert_uint_lt(late, tries / 2);
+	ck_assert_uint_lt(strange, tries / 2);
+}
+
+/* The second time the lock is slow, or the head has a deadline. */
+static struct {
+	bool slow;
+	const struct pk_deadline *deadline;
+} hurry;
+
+/* How long a head waits for a word that is free, the second time, which begins *between after the first. (Nothing of Check
+ * in between: it takes microseconds.) */
+static uint64_t wait_twice(struct pk_record *record, const struct pk_site *first, const struct pk_site *second, int us,
+			   uint64_t *between)
+{
+	const struct pk_site *at[] = {first, second};
+	uint64_t began, ended = 0;
+
+	for (int i = 0; i < 2; i++) {
+		struct pk_waiter *w = pk_waiter_take(record);
+
+		w->policy = pk_mcs.policy;
+		w->manner = PK_STAYS;
+		*at[i]->word = 0;
+		if (i && us)
+			usleep((useconds_t)us);
+		if (i && hurry.slow)
+			at[i]->gate->flags |= PK_FLAG_SLOW;
+		began = pk_clock_ns();
+		*between = began - ended;
+		pk_mcs.enter(&at[i]->gate->queue, w, NULL);
+		pk_word_wait(at[i], &pk_mcs, w, false, i ? hurry.deadline : NULL);
+		pk_mcs.leave(&at[i]->gate->queue, w, at[i]->word);
+		ended = pk_clock_ns();
+	}
+	return ended - began;
+}
+
+/* Who comes back at once for the word that it has had as a head that was alone leaves it to others for 80 us, or 20 if there
+ * are any in the queue by then. Who comes back later, or for another word, does not. */
+START_TEST(looks_away)
+{
+	enum { TRIES = 200, SHORT = 30000, AT_ONCE = 700 };
+	int word, other;
+	struct pk_site at = {&word, &gate, 300, 0, true, NULL}, elsewhere = {&other, &gate, 300, 0, true, NULL};
+	struct pk_record *record = pk_record_take();
+	unsigned soon = 0, back = 0, late = 0, strange = 0;
+	uint64_t between;
+
+	pk_incarnation_next();
+	pk_topology_read("", "1x2");
+	pk_spin_setup();
+	pk_lot_setup("auto");
+	wait_twice(record, &elsewhere, &elsewhere, 0, &between); /* and find out how long a round is */
+	for (int i = 0; i < TRIES; i++) {
+		uint64_t plain = wait_twice(record, &at, &elsewhere, 0, &between);
+		bool away = wait_twice(record, &at, &at, 0, &between) > SHORT;
+		bool at_once = between + plain < AT_ONCE; /* under an emulator it is not */
+
+		soon += at_once;
+		back += at_once && away;
+		strange += plain > SHORT;
+		late += wait_twice(record, &at, &at, 10, &between) > SHORT;
+	}
+	ck_assert_int_eq(word + other, 2);
+	check_away(soon, back, late, strange, TRIES);
+}
+END_TEST
+
+/* Nor does one that comes back at once to a slow lock (_i: 0), or with a deadline. */
+START_TEST(looks_at_once)
+{
+	enum { TRIES = 200, SHORT = 30000 };
+	int word;
+	struct pk_site at = {&word, &gate, 300, 0, true, NULL};
+	struct pk_record *record = pk_record_take();
+	struct timespec later = pk_clock_after(10000000);
+	struct pk_deadline deadline = {&later, CLOCK_MONOTONIC};
+	unsigned away = 0, back = 0;
+	uint64_t between;
+
+	pk_incarnation_next();
+	pk_topology_read("", "1x2");
+	pk_spin_setup();
+	pk_lot_setup("auto");
+	for (int i = 0; i < TRIES; i++) {
+		gate.flags = 0; /* a head that does not spin leaves the mark */
+		hurry.slow = false;
+		hurry.deadline = NULL;
+		back += wait_twice(record, &at, &at, 0, &between) > SHORT; /* it has the habit */
+		hurry.slow = !_i;
+		hurry.deadline = _i ? &deadline : NULL;
+		away += wait_twice(record, &at, &at, 0, &between) > SHORT;
+	}
+	if (back < TRIES / 2)
+		printf("SKIP: nobody comes back at once on such a slow machine\n");
+	ck_assert_uint_lt(away, TRIES / 2);
+}
+END_TEST
+
+/* The other thread of the next test: lets the word go a while after it has been asked to. */
+static struct {
+	int *word; /* or null: nothing to do */
+	uint64_t since;
+	bool end;
+} holder;
+
+static void *hold(void *unused)
+{
+	enum { HELD = 1500 };
+	int *word;
+
+	(void)unused;
+	while (!pk_load_acquire(&holder.end)) {
+		if (!(word = pk_load_acquire(&holder.word)))
+			continue;
+		for (uint64_t began = pk_clock_ns(); pk_clock_ns() - began < HELD;)
+			;
+		pk_store_relaxed(&holder.since, pk_clock_ns());
+		pk_store_relaxed(&holder.word, NULL);
+		if (pk_xchg_release(word, 0) > 1)
+			pk_futex_wake(word, 1);
+	}
+	return NULL;
+}
+
+/* How long a head waits for that word, others behind it. */
+static uint64_t wait_followed(struct pk_record *record, const struct pk_site *at, struct pk_waiter *other)
+{
+	struct pk_waiter *w = pk_waiter_take(record);
+	uint64_t began;
+
+	w->policy = pk_mcs.policy;
+	w->manner = PK_STAYS;
+	pk_word_come(at);
+	began = pk_clock_ns();
+	pk_mcs.enter(&at->gate->queue, w, NULL);
+	at->gate->queue.tail = pk_waiter_name(other);
+	pk_word_wait(at, &pk_mcs, w, false, NULL);
+	began = pk_clock_ns() - began;
+	at->gate->queue.tail = pk_waiter_name(w);
+	pk_mcs.leave(&at->gate->queue, w, at->word);
+	return began;
+}
+
+/* Wait for `first` while it is held, and for `second`, free, so many us later. *soon: it was at once, and before that
+ * the head did not have to sleep. */
+static uint64_t follow_twice(struct pk_record *record, const struct pk_site *first, const struct pk_site *second, int us,
+			     struct pk_waiter *other, bool *soon)
+{
+	enum { AT_ONCE = 500, AWAKE = 20000 };
+
+	gate.flags = 0; /* not slow, if the head had to sleep */
+	*first->word = 1;
+	pk_store_release(&holder.word, first->word);
+	*soon = wait_followed(record, first, other) < AWAKE;
+	*second->word = 0;
+	if (us)
+		usleep((useconds_t)us);
+	*soon &= pk_clock_ns() - pk_load_relaxed(&holder.since) < AT_ONCE;
+	return wait_followed(record, second, other);
+}
+
+/* With others behind it, who comes back at once leaves the word to them for 20 us. */
+START_TEST(looks_away_in_a_queue)
+{
+	enum { TRIES = 200, SHORT = 15000 };
+	int word, elsewhere;
+	struct pk_site at = {&word, &gate, 300, 0, true, NULL}, another = {&elsewhere, &gate, 300, 0, true, NULL};
+	struct pk_record *record = pk_record_take();
+	struct pk_waiter *other;
+	unsigned quick = 0, back = 0, late = 0, strange = 0;
+	pthread_t thread;
+	bool soon;
+
+	pk_incarnation_next();
+	pk_topology_read("", "1x8");
+	pk_spin_setup();
+	pk_lot_setup("auto");
+	other = new_node(&pk_mcs);
+	ck_assert_int_eq(pthread_create(&thread, NULL, hold, NULL), 0);
+	for (int i = 0; i < TRIES; i++) {
+		bool away = follow_twice(record, &at, &at, 0, other, &soon) > SHORT;
+
+		quick += soon;
+		back += soon && away;
+		strange += follow_twice(record, &at, &another, 0, other, &soon) > SHORT;
+		late += follow_twice(record, &at, &at, 10, other, &soon) > SHORT;
+	}
+	pk_store_release(&holder.end, true);
+	pthread_join(thread, NULL);
+	check_away(quick, back, late, strange, TRIES);
+}
+END_TEST
+
+/* ---- thieves ---- */
+
+/* Whether the word of the second can be stolen once that of the first has been, `us` later; *took: how long all of it takes. */
+static bool steal_twice(const struct pk_site *first, const struct pk_site *second, int us, uint64_t *took)
+{
+	uint64_t began;
+	bool stolen;
+
+	*first->word = 0;
+	began = pk_clock_ns();
+	stolen = pk_word_steal(first);
+	*second->word = 0;
+	if (us)
+		usleep((useconds_t)us);
+	stolen &= pk_word_steal(second);
+	*took = pk_clock_ns() - began;
+	return stolen;
+}
+
+/* Who comes back at once for the word that it has stolen is not to steal it again. */
+START_TEST(steals_once)
+{
+	enum { TRIES = 200, AT_ONCE = 200 };
+	int word, other;
+	struct pk_site at = {&word, &gate, 300, 0, true, NULL}, elsewhere = {&other, &gate, 300, 0, true, NULL};
+	unsigned soon = 0, refused = 0, late = 0, strange = 0;
+	uint64_t took;
+
+	pk_incarnation_next();
+	pk_topology_read("", "1x2");
+	pk_spin_setup();
+	steal_twice(&elsewhere, &elsewhere, 0, &took); /* and find out how long a round is */
+	for (int i = 0; i < TRIES; i++) {
+		bool at_once, stolen;
+
+		strange += !steal_twice(&at, &elsewhere, 0, &took);
+		late += !steal_twice(&at, &at, 10, &took);
+		pk_self.greed = 60; /* a habit */
+		stolen = steal_twice(&elsewhere, &elsewhere, 0, &took);
+		at_once = took < AT_ONCE;
+		soon += at_once;
+		refused += at_once && !stolen;
+	}
+	if (!soon)
+		printf("SKIP: nobody steals twice at once on such a slow machine\n");
+	ck_assert_uint_eq(refused, soon);
+	ck_assert_uint_eq(strange + late, 0);
+}
+END_TEST
+
+/* A thief that had seen the word free before it got it is not to steal it again for longer than one that got it at once. Nor
+ * is one that is back sooner than one and a half times what it had waited. */
+START_TEST(steals_again)
+{
+	enum { TRIES = 200, AT_ONCE = 500 };
+	static const struct {
+		bool lost;
+		unsigned waited, ago; /* ns; ago: since then the wait has ended */
+		bool steals;
+	} cases[] = {
+		{false, 0, 1000, true},	    {true, 0, 1000, false},	{true, 0, 4000, true},
+		{false, 5000, 5000, false}, {false, 5000, 10000, true}, {true, 5000, 5000, false},
+	};
+	int word;
+	struct pk_site at = {&word, &gate, 3000, 0, true, NULL};
+	unsigned soon = 0;
+	uint64_t took;
+
+	pk_incarnation_next();
+	pk_topology_read("", "1x2");
+	pk_spin_setup();
+	steal_twice(&at, &at, 1000, &took); /* and find out how long a round is */
+	for (unsigned i = 0; i < TRIES * sizeof(cases) / sizeof(cases[0]); i++) {
+		bool steals = cases[i / TRIES].steals, stolen;
+		uint64_t began = pk_clock_ns();
+
+		word = 0;
+		pk_self.stolen.word = &word;
+		pk_self.stolen.lost = cases[i / TRIES].lost;
+		pk_self.stolen.rounds = pk_rounds_in(cases[i / TRIES].waited);
+		pk_self.stolen.ns = began - cases[i / TRIES].waited - cases[i / TRIES].ago;
+		pk_self.greed = 60; /* a habit */
+		stolen = pk_word_steal(&at);
+		if (!steals && pk_clock_ns() - began > AT_ONCE)
+			continue; /* preempted: then it may */
+		soon += !steals;
+		ck_assert(stolen == steals);
+	}
+	if (!soon)
+		printf("SKIP: nobody steals twice at once on such a slow machine\n");
+}
+END_TEST
+
+/* It has to have become a habit: nobody is stopped at the third time, somebody who does nothing else at the fourth, and not
+ * any more when he has done something else for long. */
+START_TEST(steals_by_habit)
+{
+	int word, times = 0;
+	struct pk_site at = {&word, &gate, 3000, 0, true, NULL};
+	uint64_t took;
+
+	pk_incarnation_next();
+	pk_topology_read("", "1x2");
+	pk_spin_setup();
+	steal_twice(&at, &at, 1000, &took); /* and find out how long a round is */
+	pk_self.greed = 0;
+	for (; times < 10; times++) {
+		word = 0;
+		/* It has waited for 100 us, and has 150 to be back: time enough under an emulator, too. */
+		pk_self.stolen.word = &word;
+		pk_self.stolen.rounds = pk_rounds_in(100000);
+		pk_self.stolen.ns = pk_clock_ns() - 101000;
+		if (!pk_word_steal(&at))
+			break;
+	}
+	ck_assert_int_ge(times, 3);
+	ck_assert_int_lt(times, 10); /* it may have been preempted now and then */
+	for (int i = 0; i < 100; i++) {
+		word = 0;
+		pk_self.stolen.word = NULL;
+		ck_assert(pk_word_steal(&at));
+	}
+	ck_assert_uint_eq(pk_self.greed, 0);
+}
+END_TEST
+
+static bool over;
+
+/* An owner that comes back at once. */
+static void *comes_back(void *word)
+{
+	while (!pk_load_relaxed(&over)) {
+		int seen = 0;
+
+		if (pk_cas_acquire((int *)word, &seen, 1))
+			pk_store_release((int *)word, 0);
+	}
+	return NULL;
+}
+
+/* A thief knows whether it has seen the word free, and another thread has got it. */
+START_TEST(loses_the_word)
+{
+	int word = 0;
+	struct pk_site at = {&word, &gate, 3000, 0, true, NULL};
+	uint64_t began = pk_clock_us();
+	bool lost = false;
+	cpu_set_t cpus;
+	pthread_t t;
+
+	pk_incarnation_next();
+	pk_topology_read("", "1x2");
+	pk_spin_setup();
+	for (int i = 0; i < 100; i++) {
+		ck_assert(pk_word_steal(&at));
+		ck_assert(!pk_self.stolen.lost);
+		word = 0;
+		pk_self.stolen.word = NULL;
+	}
+	if (sched_getaffinity(0, sizeof(cpus), &cpus) || CPU_COUNT(&cpus) < 2) {
+		printf("SKIP: another CPU is needed\n");
+		return;
+	}
+	ck_assert_int_eq(pthread_create(&t, NULL, comes_back, &word), 0);
+	while (!lost && pk_clock_us() - began < 20 * UINT64_C(1000000)) {
+		pk_self.stolen.word = NULL;
+		if (pk_word_steal(&at)) {
+			lost = pk_self.stolen.lost;
+			pk_store_release(&word, 0);
+		}
+		/* The other one is to have the word, and its line, when it is tried again. */
+		for (unsigned rounds = 100; !pk_spent(&rounds);)
+			;
+	}
+	pk_store_relaxed(&over, true);
+	pthread_join(t, NULL);
+	ck_assert(lost);
+}
+END_TEST
+
+/* ---- rounds ---- */
+
+/* Rounds that turn out to be quicker raise their rate, by a quarter at a time, if they are enough of them, to four times
+ * what it was. */
+START_TEST(rounds_are_quicker)
+{
+	enum { LOW = 24, HIGH = 160, MANY = 6400 }; /* what the figures below are good for */
+	unsigned rate = pk_rounds_in(1000), was = rate;
+
+	if (rate < LOW || rate > HIGH) {
+		printf("SKIP: %u rounds in a microsecond\n", rate);
+		return;
+	}
+	pk_rounds_took(MANY, UINT64_C(1000) * MANY / rate + 100);
+	pk_rounds_took(32, 1);
+	pk_rounds_took(MANY, 0);
+	ck_assert_uint_eq(pk_rounds_in(1000), rate);
+	pk_rounds_took(MANY, UINT64_C(1000) * MANY / (rate + rate / 8) + 1);
+	ck_assert_uint_gt(pk_rounds_in(1000), rate);
+	ck_assert_uint_le(pk_rounds_in(1000), rate + rate / 8);
+	rate = pk_rounds_in(1000);
+	pk_rounds_took(MANY, UINT64_C(1000) * MANY / (2 * rate));
+	ck_assert_uint_eq(pk_rounds_in(1000), rate + rate / 4 + 1);
+	for (int i = 0; i < 20; i++)
+		pk_rounds_took(MANY, 1000);
+	ck_assert_uint_eq(pk_rounds_in(1000), 4 * was);
+}
+END_TEST
+
+UNIT("word", {heads_tell, 2}, {heads_probe, 1}, {looks_away, 1}, {looks_at_once, 2}, {looks_away_in_a_queue, 1},
+     {steals_once, 1}, {steals_again, 1}, {steals_by_habit, 1}, {loses_the_word, 1}, {rounds_are_quicker, 1})
