@@ -25,13 +25,15 @@ static struct pk_gate gate;
 enum { COHORTS = 4 };
 
 static enum pk_manner manner[COHORTS];
+static pid_t tid[COHORTS];
 static bool back[COHORTS];
 
 static void *sleep_in_lot(void *number)
 {
 	unsigned cohort = (unsigned)(uintptr_t)number;
-	struct timespec until = pk_clock_after(10000000);
+	struct timespec until = pk_clock_after(50000000); /* a busy machine is slow */
 
+	pk_store_release(&tid[cohort], gettid());
 	manner[cohort] = pk_lot_park(&gate, cohort, &until);
 	pk_store_release(&back[cohort], true);
 	return NULL;
@@ -50,15 +52,39 @@ static void make_busy(const char *topology)
 	gate.queue.tail = pk_waiter_name(node[0]);
 }
 
+static bool is_asleep(pid_t id)
+{
+	char path[40], text[400], *end;
+	FILE *file;
+	size_t n;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", (int)id);
+	file = fopen(path, "re");
+	ck_assert_ptr_nonnull(file);
+	n = fread(text, 1, sizeof(text) - 1, file);
+	fclose(file);
+	text[n] = 0;
+	end = strrchr(text, ')');
+	return end && end[1] && end[2] == 'S';
+}
+
+/* Until a thread sleeps in the lot. */
+static void await_asleep(unsigned cohort, const pid_t *id)
+{
+	while (!pk_bay_next(cohort, &gate.queue.aux, NULL) || !(pk_load_relaxed(&gate.flags) & PK_FLAG_LOT))
+		usleep(100);
+	do
+		usleep(1000);
+	while (!is_asleep(pk_load_acquire(id)));
+}
+
 static pthread_t sleeper(unsigned cohort)
 {
 	pthread_t thread;
 
 	pk_store_relaxed(&back[cohort], false);
 	ck_assert_int_eq(pthread_create(&thread, NULL, sleep_in_lot, (void *)(uintptr_t)cohort), 0);
-	while (!pk_bay_next(cohort, &gate.queue.aux, NULL) || !(pk_load_relaxed(&gate.flags) & PK_FLAG_LOT))
-		usleep(100);
-	usleep(20000); /* asleep by now */
+	await_asleep(cohort, &tid[cohort]);
 	ck_assert(!pk_load_acquire(&back[cohort]));
 	return thread;
 }
@@ -97,15 +123,15 @@ START_TEST(lot_calls)
 }
 END_TEST
 
-/* Of so many sleepers, one in each cohort, just those are back whose bits are set. */
+/* Of so many sleepers, one in each cohort, just those are back, or on their way, whose bits are set. */
 static void check_back(unsigned sleepers, unsigned expected)
 {
-	unsigned seen = 0;
-
+	for (unsigned c = 0; c < sleepers; c++)
+		while (expected >> c & 1 && !pk_load_acquire(&back[c]))
+			usleep(100);
 	usleep(20000);
 	for (unsigned c = 0; c < sleepers; c++)
-		seen |= (unsigned)pk_load_acquire(&back[c]) << c;
-	ck_assert_uint_eq(seen, expected);
+		ck_assert(expected >> c & 1 || !pk_load_acquire(&back[c]));
 }
 
 /* Where cache groups share sockets, waiters sleep by group: first those of the caller's are called, then the others of its
@@ -211,6 +237,7 @@ END_TEST
 static struct {
 	int word;
 	int cpu;
+	pid_t tid;
 	unsigned socket; /* that it queued for at last */
 } traveller;
 
@@ -223,6 +250,7 @@ static void *travel(void *unused)
 	CPU_ZERO(&one);
 	CPU_SET(traveller.cpu, &one);
 	ck_assert_int_eq(pthread_setaffinity_np(pthread_self(), sizeof(one), &one), 0);
+	pk_store_release(&traveller.tid, gettid());
 	pk_turn_wait(&at, NULL);
 	traveller.socket = pk_thread_record()->node[0].socket;
 	return NULL;
@@ -259,9 +287,7 @@ START_TEST(lot_moves)
 	traveller.word = 1;
 	traveller.cpu = cpu[0];
 	ck_assert_int_eq(pthread_create(&thread, NULL, travel, NULL), 0);
-	while (!pk_bay_next(0, &gate.queue.aux, NULL) || !(pk_load_relaxed(&gate.flags) & PK_FLAG_LOT))
-		usleep(100);
-	usleep(20000); /* asleep by now */
+	await_asleep(0, &traveller.tid);
 	CPU_ZERO(&one);
 	CPU_SET(cpu[1], &one);
 	ck_assert_int_eq(pthread_setaffinity_np(thread, sizeof(one), &one), 0);
