@@ -58,7 +58,7 @@ PK_INLINE int deepen(struct pk_mutex *m)
 /* The word is ours: what is left to be written for each kind. */
 PK_INLINE int own(struct pk_mutex *m, uint64_t kind, int tid)
 {
-	if (is_type(kind, PTHREAD_MUTEX_RECURSIVE_NP))
+	if (pk_likely(is_type(kind, PTHREAD_MUTEX_RECURSIVE_NP)))
 		m->count = 1;
 	return pk_mutex_own(m, tid);
 }
@@ -173,14 +173,17 @@ int pk_mutex_unlock_slow(pthread_mutex_t *mutex, uint64_t kind, int tid)
 
 	if (!is_ours(kind, tid))
 		return unlock_begin(mutex, kind);
-	if (is_type(kind, PTHREAD_MUTEX_RECURSIVE_NP)) {
-		if (pk_load_relaxed(&m->owner) != tid)
+	switch (kind & PK_KIND_TYPE) {
+	case PK_KIND_VALUE(PTHREAD_MUTEX_RECURSIVE_NP):
+		if (pk_unlikely(pk_load_relaxed(&m->owner) != tid))
 			return EPERM;
-		if (--m->count)
+		if (pk_unlikely(--m->count))
 			return 0;
-	} else if (is_type(kind, PTHREAD_MUTEX_ERRORCHECK_NP)) {
+		break;
+	case PK_KIND_VALUE(PTHREAD_MUTEX_ERRORCHECK_NP):
 		if (pk_load_relaxed(&m->owner) != tid || !pk_load_relaxed(&m->lock))
 			return EPERM;
+		break;
 	}
 	return pk_mutex_release(m);
 }
