@@ -11,26 +11,16 @@
  * waiter's last look at the lock and its sleep.
  */
 
-#include "suite.h"
+#include "rwlocks.h"
 
 #include <errno.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { KINDS_OF_RWLOCK = 3, DEFAULT = 0, NONRECURSIVE = 2 }; /* as pthread_rwlockattr_setkind_np numbers them */
+enum { DEFAULT = 0 }; /* as pthread_rwlockattr_setkind_np numbers the kinds */
 
 static const uint64_t BOUND_NS = 5000000000;
-
-static void rwlock_make(pthread_rwlock_t *l, int kind)
-{
-	pthread_rwlockattr_t attr;
-
-	MUST(pthread_rwlockattr_init(&attr));
-	MUST(pthread_rwlockattr_setkind_np(&attr, kind));
-	MUST(pthread_rwlock_init(l, &attr));
-	MUST(pthread_rwlockattr_destroy(&attr));
-}
 
 static void assert_free(pthread_rwlock_t *l)
 {
