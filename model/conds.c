@@ -52,6 +52,7 @@ static void shared_setup(void)
 
 	setup();
 	pk_config.cond_shared = "parkade";
+	pk_config_is_read = true;
 	pthread_condattr_init(&attr);
 	pthread_condattr_setpshared(&attr, PTHREAD_PROCESS_SHARED);
 	if (pk_cond_init(&cond, &attr))

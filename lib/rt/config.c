@@ -61,6 +61,7 @@ static const struct option options[] = {
 
 enum { OPTIONS = sizeof(options) / sizeof(options[0]) };
 
+bool pk_config_is_read;
 bool pk_config_batch_given;
 
 static bool given[OPTIONS]; /* by the environment: a file has no say */
@@ -326,6 +327,7 @@ void pk_config_read(const char *file)
 		}
 	if (!strcmp(pk_config.policy, "auto"))
 		set_tuned(otherwise);
+	pk_store_relaxed(&pk_config_is_read, true);
 	errno = saved;
 }
 

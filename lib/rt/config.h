@@ -28,6 +28,9 @@ extern struct pk_config pk_config;
  * read for itself, and the old one is as good as the new one. */
 #define pk_knob(field) ((unsigned)pk_load_relaxed(&pk_config.field))
 
+/* It has been: false in constructors that run before ours. */
+extern bool pk_config_is_read;
+
 /* PARKADE_BATCH was set: it rules also where a policy has a default of its own. */
 extern bool pk_config_batch_given;
 

@@ -235,6 +235,7 @@ START_TEST(shared_wraps)
 	struct pk_cond *c = pk_cond_of(&cond);
 
 	setup("shfl", "1");
+	pk_config_is_read = true;
 	make_shared();
 	ck_assert(pk_cond_is_ours(c));
 	c->sequence = -7u;
@@ -250,6 +251,15 @@ END_TEST
 START_TEST(shared_marks)
 {
 	setup("shfl", "1");
+	make_shared(); /* in a constructor that runs before ours */
+	ck_assert(!pk_cond_is_ours(pk_cond_of(&cond)));
+	pk_config_is_read = true;
+	make_shared();
+	ck_assert(pk_cond_is_ours(pk_cond_of(&cond)));
+	pk_config.policy = "glibc";
+	make_shared();
+	ck_assert(!pk_cond_is_ours(pk_cond_of(&cond)));
+	pk_config.policy = "shfl";
 	pk_config.cond_shared = "glibc";
 	make_shared();
 	ck_assert(!pk_cond_is_ours(pk_cond_of(&cond)));
