@@ -43,9 +43,11 @@ static PK_COLD unsigned measure(void)
 	else
 		rounds = 1;
 	rounds = rounds < ROUNDS_MAX ? rounds : ROUNDS_MAX;
-	pk_store_relaxed(&most, RAISE_MOST * rounds < ROUNDS_MAX ? RAISE_MOST * rounds : ROUNDS_MAX);
 	/* Whoever has taken the longest has been disturbed by the others. */
-	return pk_cas_relaxed(&per_us, &seen, rounds) ? rounds : seen;
+	if (!pk_cas_relaxed(&per_us, &seen, rounds))
+		return seen;
+	pk_store_relaxed(&most, RAISE_MOST * rounds < ROUNDS_MAX ? RAISE_MOST * rounds : ROUNDS_MAX);
+	return rounds;
 }
 
 /* How many rounds a microsecond has; 0: it is not known. Who has asked for fewer rounds than
@@ -70,8 +72,8 @@ void pk_rounds_took(unsigned rounds, uint64_t ns)
 	unsigned now = pk_load_relaxed(&per_us), next = now + now / RAISE_SHARE + 1, end = pk_load_relaxed(&most);
 	uint64_t rate = ns ? rounds * UINT64_C(1000) / ns : 0; /* or the clock is too coarse */
 
-	if (rounds < RAISE || rate <= now)
+	if (rounds < RAISE || rate <= now || end <= now) /* end: not known for a moment */
 		return;
 	next = rate < next ? (unsigned)rate : next;
-	pk_store_relaxed(&per_us, next < end ? next : end);
+	pk_cas_relaxed(&per_us, &now, next < end ? next : end);
 }

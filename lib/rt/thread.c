@@ -38,19 +38,23 @@ static void mark_for_exit(void)
 
 static void thread_exit(void *value)
 {
-	struct pk_record *r = pk_self.record;
+	struct pk_record *r;
 	bool last = ++pk_self.rounds >= PTHREAD_DESTRUCTOR_ITERATIONS;
 
 	(void)value;
 	if (!last)
 		mark_for_exit();
 	pk_self.exiting = true; /* it does not come back to what it has waited for */
+	/* If it was unwound from its sleep: handlers are not to give up what is being given up here, nor the place of a
+	 * destructor that waits, awake. */
+	pk_store_relaxed(&pk_self.asleep, false);
 	if (pk_self.waits || pk_self.chain) {
 		wait_gone(pk_self.waits);
 		pk_self.waits = NULL;
 	}
-	pk_self.exiting = last; /* then destructors of other keys lock without a record */
+	r = pk_self.record; /* not earlier: a handler may have brought it */
 	pk_self.record = NULL;
+	pk_self.exiting = last; /* then destructors of other keys lock without a record */
 	if (!r)
 		return;
 	pk_store_relaxed(&r->thread, 0);
@@ -112,23 +116,37 @@ bool pk_thread_start(void)
 	return true;
 }
 
+/* What the thread has of its parent's is nobody's. */
+static void disown_record(void)
+{
+	struct pk_record *r = pk_self.record;
+
+	if (!r || r->incarnation == pk_incarnation())
+		return;
+	for (unsigned i = 0; i < PK_RECORD_NODES; i++) {
+		struct pk_waiter *w = &r->node[i];
+
+		pk_store_relaxed(&w->status, pk_in_state(pk_load_relaxed(&w->status), PK_ORPHAN));
+		w->spins = false;
+	}
+	pk_self.record = NULL;
+	pk_self.chain = NULL;
+	pk_self.apart = 0;
+}
+
 struct pk_record *pk_thread_record(void)
 {
 	struct pk_record *r = pk_self.record, *none = NULL;
-	bool began = false;
 
 	if (pk_likely(r && r->incarnation == pk_incarnation()))
 		return r;
 	if (!pk_load_acquire(&usable) || pk_self.exiting)
 		return NULL;
-	/* A child, before our handler has run: others' may wait, and start threads. */
-	if (pk_unlikely(!pk_incarnation())) {
-		if (!pk_fork_begin_child())
-			return NULL;
-		began = true;
-	}
-	if (r || began)
-		pk_thread_fork_child();
+	/* A child, before our handler has run: others' may wait, and start threads. The thread's number is for the handler
+	 * to change: this may be in the middle of what locks with it. */
+	if (pk_unlikely(!pk_incarnation()) && !pk_fork_begin_child())
+		return NULL;
+	disown_record();
 	r = pk_record_take();
 	if (!r)
 		return NULL;
@@ -155,7 +173,6 @@ void pk_thread_acts(bool acts)
 
 void pk_thread_fork_child(void)
 {
-	struct pk_record *r = pk_self.record;
 	int tid = pk_self.tid ? tid_of_glibc() : 0;
 
 	/* The same: it has been here. (Or it is the first of a PID namespace, forked by the first of another: what the parent
@@ -164,15 +181,5 @@ void pk_thread_fork_child(void)
 		pk_self.parent = pk_self.tid;
 		pk_self.tid = tid;
 	}
-	if (!r || r->incarnation == pk_incarnation())
-		return;
-	for (unsigned i = 0; i < PK_RECORD_NODES; i++) {
-		struct pk_waiter *w = &r->node[i];
-
-		pk_store_relaxed(&w->status, pk_in_state(pk_load_relaxed(&w->status), PK_ORPHAN));
-		w->spins = false;
-	}
-	pk_self.record = NULL;
-	pk_self.chain = NULL;
-	pk_self.apart = 0;
+	disown_record();
 }

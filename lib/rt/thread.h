@@ -91,7 +91,7 @@ struct pk_record *pk_thread_record(void);
 /* The calling thread acts on a cancellation, or after all does not. */
 void pk_thread_acts(bool acts);
 
-/* After fork, in the child: the thread has a new tid and no record of its parent's,
+/* In the child's handler: the thread has a new tid and no record of its parent's,
  * and if it forked from a signal handler while it waited, that wait learns of it. */
 void pk_thread_fork_child(void);
 

@@ -11,6 +11,7 @@
 
 #include "suite.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -413,6 +414,62 @@ START_TEST(child_starts_anew)
 }
 END_TEST
 
+/* ---- a child that runs no handlers ---- */
+
+static void *hold_for_a_while(void *arg)
+{
+	struct shared *s = arg;
+
+	MUST(pthread_mutex_lock(&s->m));
+	s->holder = 1;
+	sleep_us(20000);
+	s->holder = 0;
+	MUST(pthread_mutex_unlock(&s->m));
+	return NULL;
+}
+
+/* What its thread has locked before it first had to wait, it can unlock afterwards. */
+static void wait_and_unlock(struct shared *outer, struct shared *inner)
+{
+	pthread_t holder;
+
+	MUST(pthread_mutex_lock(&outer->m));
+	MUST(pthread_create(&holder, NULL, hold_for_a_while, inner));
+	while (!inner->holder)
+		sleep_us(100);
+	MUST(pthread_mutex_lock(&inner->m));
+	MUST(pthread_mutex_unlock(&inner->m));
+	MUST(pthread_mutex_unlock(&outer->m));
+	MUST(pthread_mutex_lock(&outer->m));
+	MUST(pthread_mutex_unlock(&outer->m));
+	MUST(pthread_join(holder, NULL));
+}
+
+START_TEST(child_without_handlers)
+{
+	struct shared outer = {.holder = 0}, inner = {.holder = 0};
+	pid_t (*fork_only)(void), child;
+
+	*(void **)&fork_only = dlsym(RTLD_DEFAULT, "_Fork");
+	if (!fork_only) {
+		say("SKIP: no _Fork");
+		return;
+	}
+	mutex_make(&outer.m, kinds[_i].type);
+	mutex_make(&inner.m, PTHREAD_MUTEX_NORMAL);
+	MUST(pthread_mutex_lock(&outer.m));
+	MUST(pthread_mutex_unlock(&outer.m));
+	child = fork_only();
+	if (child == 0) {
+		alarm(CHILD_SECONDS);
+		wait_and_unlock(&outer, &inner);
+		child_exit();
+	}
+	child_reap(child, "a child without handlers");
+	assert_no_complaint();
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_make("fork");
@@ -422,5 +479,6 @@ int main(void)
 	SUITE_CASE(s, atfork_registered_late, 240);
 	SUITE_CASE_OF(s, holder_forks, 240, 2);
 	SUITE_CASE_OF(s, child_starts_anew, 240, KINDS);
+	SUITE_CASE_OF(s, child_without_handlers, 60, KINDS);
 	return suite_run(s);
 }

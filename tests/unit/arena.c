@@ -180,13 +180,14 @@ static int ended; /* threads that have ended while they waited, and will not com
 
 static void gone(struct pk_waiter *w)
 {
-	ended += w && pk_self.exiting;
+	ended += w && pk_self.exiting && !pk_self.asleep;
 }
 
 static void *end_waiting(void *unused)
 {
 	pk_thread_start();
 	pk_self.waits = pk_waiter_take(pk_thread_record());
+	pk_self.asleep = true; /* it was unwound from its sleep */
 	return unused;
 }
 
@@ -228,7 +229,7 @@ START_TEST(each_round)
 }
 END_TEST
 
-/* Who ends while it waits is told of, once, as one that does not come back, though its destructors have records still. */
+/* Who ends while it waits is told of, once, as one that does not come back, and is awake, though its destructors have records still. */
 START_TEST(waiting)
 {
 	pthread_t t;

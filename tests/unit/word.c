@@ -488,34 +488,5 @@ START_TEST(loses_the_word)
 }
 END_TEST
 
-/* ---- rounds ---- */
-
-/* Rounds that turn out to be quicker raise their rate, by a quarter at a time, if they are enough of them, to four times
- * what it was. */
-START_TEST(rounds_are_quicker)
-{
-	enum { LOW = 24, HIGH = 160, MANY = 6400 }; /* what the figures below are good for */
-	unsigned rate = pk_rounds_in(1000), was = rate;
-
-	if (rate < LOW || rate > HIGH) {
-		printf("SKIP: %u rounds in a microsecond\n", rate);
-		return;
-	}
-	pk_rounds_took(MANY, UINT64_C(1000) * MANY / rate + 100);
-	pk_rounds_took(32, 1);
-	pk_rounds_took(MANY, 0);
-	ck_assert_uint_eq(pk_rounds_in(1000), rate);
-	pk_rounds_took(MANY, UINT64_C(1000) * MANY / (rate + rate / 8) + 1);
-	ck_assert_uint_gt(pk_rounds_in(1000), rate);
-	ck_assert_uint_le(pk_rounds_in(1000), rate + rate / 8);
-	rate = pk_rounds_in(1000);
-	pk_rounds_took(MANY, UINT64_C(1000) * MANY / (2 * rate));
-	ck_assert_uint_eq(pk_rounds_in(1000), rate + rate / 4 + 1);
-	for (int i = 0; i < 20; i++)
-		pk_rounds_took(MANY, 1000);
-	ck_assert_uint_eq(pk_rounds_in(1000), 4 * was);
-}
-END_TEST
-
 UNIT("word", {heads_tell, 2}, {heads_probe, 1}, {looks_away, 1}, {looks_at_once, 2}, {looks_away_in_a_queue, 1},
-     {steals_once, 1}, {steals_again, 1}, {steals_by_habit, 1}, {loses_the_word, 1}, {rounds_are_quicker, 1})
+     {steals_once, 1}, {steals_again, 1}, {steals_by_habit, 1}, {loses_the_word, 1})
