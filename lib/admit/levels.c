@@ -254,6 +254,7 @@ static enum pk_entered climb(const struct pk_composed *c, struct pk_queue *q, st
 	}
 	/* In this order: a handler in between finds the head of the whole. */
 	pk_waiter_set_state(w, PK_HEAD);
+	pk_handlers_see();
 	w->leads = false;
 	return PK_IS_HEAD;
 }

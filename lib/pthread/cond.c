@@ -846,7 +846,7 @@ int pk_cond_init(pthread_cond_t *cond, const pthread_condattr_t *attr)
 	/* It leaves the flags of the attributes, and zero otherwise. */
 	ret = pk_real()->pthread_cond_init(cond, attr);
 	/* While nobody knows what is set it is glibc's, which every partner can use. */
-	if (!ret && pk_cond_is_shared(c) && pk_load_relaxed(&pk_config_is_read) && pk_config.cond_shared[0] == 'p' &&
+	if (!ret && pk_cond_is_shared(c) && pk_load_acquire(&pk_config_is_read) && pk_config.cond_shared[0] == 'p' &&
 	    strcmp(pk_load_relaxed(&pk_config.policy), "glibc"))
 		pk_store_relaxed(&c->waiters.tail, PK_COND_OURS);
 	return ret;

@@ -327,7 +327,7 @@ void pk_config_read(const char *file)
 		}
 	if (!strcmp(pk_config.policy, "auto"))
 		set_tuned(otherwise);
-	pk_store_relaxed(&pk_config_is_read, true);
+	pk_store_release(&pk_config_is_read, true); /* acquire: pthread/cond.c */
 	errno = saved;
 }
 

@@ -74,7 +74,7 @@ static void in_child(void)
 {
 	pthread_t thread;
 
-	alarm(5);
+	alarm(20);
 	if (pthread_create(&thread, NULL, wait_in_child, NULL) != 0)
 		_exit(2);
 	for (int there = 0; !there; usleep(1000)) {

@@ -12,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { ROUNDS = 2000, PATIENCE_S = 3 };
+enum { ROUNDS = 2000, PATIENCE_S = 15 };
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t cond = PTHREAD_COND_INITIALIZER;

@@ -17,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { THREADS = 3, MILLISECONDS = 500, PATIENCE_S = 4 };
+enum { THREADS = 3, MILLISECONDS = 500, PATIENCE_S = 15 };
 
 static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
 static volatile long written;

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #if defined(__x86_64__) || defined(__i386__)
-enum { THREADS = 4, MILLISECONDS = 200, PATIENCE_S = 3 };
+enum { THREADS = 4, MILLISECONDS = 200, PATIENCE_S = 15 };
 
 static char place[256] __attribute__((aligned(256)));
 static pthread_rwlock_t *lock;

@@ -76,7 +76,7 @@ static int signal_one(bool held)
 	pk_mutex_unlock(&mutex);
 	if (!held)
 		pk_cond_signal(&cond);
-	for (int i = 0; i < 10000 && who == NOBODY; i++, usleep(100)) {
+	for (int i = 0; i < 300000 && who == NOBODY; i++, usleep(100)) {
 		pk_mutex_lock(&mutex);
 		if (returned > before)
 			who = order[before];

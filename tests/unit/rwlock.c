@@ -452,14 +452,14 @@ START_TEST(drained)
 	if (_i == 1 || _i == 2)
 		spread(0);
 	/* This thread or the other one may be held up: then it does sleep. */
-	for (int i = 0; i < 20 && most < READERS; i++) {
+	for (int i = 0; i < 200 && most < READERS; i++) {
 		int left = left_before_sleep();
 
 		most = left > most ? left : most;
 	}
 	ck_assert_int_eq(most, READERS);
 	pk_config.spin = 300; /* 10 us: it sleeps, unless it is held up */
-	for (int i = 0; i < 20 && least >= READERS / 2; i++) {
+	for (int i = 0; i < 200 && least >= READERS / 2; i++) {
 		int left = left_before_sleep();
 
 		least = left < least ? left : least;

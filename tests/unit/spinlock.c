@@ -268,7 +268,8 @@ START_TEST(cache_groups)
 	pk_sockets_are_caches = !_i;
 	locks[0] = PK_SPIN_HELD;
 	ck_assert_int_eq(pthread_create(&thread, NULL, wait_whole, NULL), 0);
-	usleep(20000);
+	while (!pk_stat_sum(PK_STAT_yielded)) /* it waits */
+		usleep(1000);
 	locks[0] = PK_SPIN_FREE;
 	ck_assert_int_eq(pthread_join(thread, NULL), 0);
 	ck_assert_uint_eq(pk_stat_sum(PK_STAT_spun), (unsigned)_i);

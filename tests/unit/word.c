@@ -33,6 +33,7 @@ START_TEST(heads_tell)
 	struct pk_waiter *w;
 
 	pk_config.spin = (int)at.spin;
+	pk_config.patience = 10000000; /* however long it is held up */
 	pk_incarnation_next();
 	pk_topology_read("", "2x4");
 	pk_spin_setup();
