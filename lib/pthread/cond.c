@@ -9,7 +9,8 @@
  *
  * *Wait morphing*: the signal of a thread that holds the mutex does not wake its waiter
  * to fight for the mutex, but moves it, asleep, into the mutex's admission queue. There
- * it is like a waiter that has parked, and wakes when its turn comes. A thread that does
+ * it is like a waiter that has parked, and wakes when its turn comes. (But for one who is
+ * alone, as many are: goes_ahead().) A thread that does
  * not hold the mutex must not touch it, since it may be gone as soon as a waiter is let
  * loose. So it wakes those that it signals if they are few; else the first, and the
  * others are a *chain* behind that one (`next`), which moves them when it has got the
@@ -411,10 +412,28 @@ static void deliver_to(struct pk_queue *home, bool owner, struct pk_waiter *firs
 	}
 }
 
-/* A program may wait with several mutexes, one after the other. (At the same time it
- * must not, says POSIX; it works all the same.) */
-static void deliver(struct pk_queue *owned, struct pk_waiter *chain)
+/* The only waiter that there was is woken at once, though the caller holds its mutex: nobody else is there to fight for it, and
+ * by the time that the waiter is up the mutex has been let go. To move it would cost a system call before the one that wakes
+ * it, and both threads wait for that. */
+static bool goes_ahead(const struct pk_queue *owned, const struct pk_waiter *w)
 {
+	struct pk_mutex *m;
+
+	if (!owned || w->home != owned || pk_load_relaxed(&w->next))
+		return false;
+	m = mutex_of(w->home);
+	return pk_load_relaxed(&m->lock) == 1 && !pk_queue_busy(owned) &&
+	       !(pk_load_relaxed(&m->kind) & (PK_FLAG_LOT | PK_FLAG_QUEUE));
+}
+
+/* The chain has been taken from the list; nobody else waits if `all`. A program may wait with several mutexes, one after the
+ * other. (At the same time it must not, says POSIX; it works all the same.) */
+static void deliver(struct pk_queue *owned, struct pk_waiter *chain, bool all)
+{
+	if (chain && all && goes_ahead(owned, chain)) {
+		wake(chain);
+		return;
+	}
 	while (chain) {
 		struct pk_waiter *first = chain, *last = chain, *w;
 		bool owner;
@@ -443,6 +462,7 @@ int pk_cond_signal_slow(pthread_cond_t *cond)
 	struct pk_cond *c = pk_cond_of(cond);
 	struct pk_queue *home;
 	struct pk_waiter *w;
+	bool all;
 
 	PK_PROBE1(cond_signal, c);
 	if (is_glibcs(c))
@@ -452,8 +472,9 @@ int pk_cond_signal_slow(pthread_cond_t *cond)
 	take(c);
 	home = owned(c);
 	w = claim_one(c);
+	all = !last_of(c);
 	let_go(c);
-	deliver(home, w);
+	deliver(home, w, all);
 	return 0;
 }
 
@@ -472,7 +493,7 @@ int pk_cond_broadcast_slow(pthread_cond_t *cond)
 	home = owned(c);
 	chain = claim_all(c);
 	let_go(c);
-	deliver(home, chain);
+	deliver(home, chain, true);
 	return 0;
 }
 
