@@ -249,17 +249,18 @@ PK_INLINE enum pk_entered pk_list_enter(struct pk_queue *q, struct pk_waiter *w,
  * `head`: its status. */
 PK_INLINE bool pk_list_move(struct pk_waiter *n, uint32_t head, int *held)
 {
-	/* Moved only while it is the head that we made: it may have woken for a
-	 * reason of its own, timed out, and sleep in another queue by now. */
-	long moved = pk_futex_move(&n->status, head, held);
 	int seen = 1;
 
-	if (moved < 0)
+	/* Only we let the word go, so it is 1 or 2 throughout. A program may have
+	 * another thread unlock what is not its own all the same: then we leave
+	 * the word alone, and whoever sleeps there is woken. */
+	if (!pk_cas_relaxed(held, &seen, 2) && seen != 2)
 		return false;
-	/* If it was not asleep it will see that it is the head, and the unlock need not wake anybody. If it was, the word
-	 * says so before we let it go. Only we do that, so it is 1 or 2 until then. A program may have another thread
-	 * unlock what is not its own all the same: then we leave the word alone, and whoever sleeps there is woken. */
-	if (moved && !pk_cas_relaxed(held, &seen, 2) && seen != 2)
+	/* Moved only while it is the head that we made: it may have woken for a
+	 * reason of its own, timed out, and sleep in another queue by now. */
+	if (!pk_futex_move(&n->status, head, held))
+		return false;
+	if (pk_unlikely(pk_load_relaxed(held) != 2))
 		pk_futex_wake(held, 1);
 	return true;
 }

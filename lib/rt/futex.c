@@ -100,10 +100,10 @@ int pk_futex_wake_shared(const void *word, int n, uint32_t bits)
 	return wake(word, n, FUTEX_WAKE_BITSET, bits);
 }
 
-long pk_futex_move(const void *from, uint32_t expected, const void *to)
+bool pk_futex_move(const void *from, uint32_t expected, const void *to)
 {
 	/* Wakes 0, moves 1 at most. EAGAIN: *from is not as expected. ENOSYS,
 	 * EPERM: refused by a filter. */
 	return pk_arch_syscall(SYS_futex, (long)from, FUTEX_CMP_REQUEUE | FUTEX_PRIVATE_FLAG, 0, 1, (long)to,
-			       (long)expected);
+			       (long)expected) >= 0;
 }

@@ -37,8 +37,8 @@ int pk_futex_wake_bits(const void *word, uint32_t bits);
 int pk_futex_wake(const void *word, int n);
 
 /* Have the thread that sleeps on `from`, if there is one, sleep on `to` instead,
- * provided that *from == expected. How many were moved; negative if it is not, or the kernel refuses. */
-long pk_futex_move(const void *from, uint32_t expected, const void *to);
+ * provided that *from == expected. False if it is not, or the kernel refuses. */
+bool pk_futex_move(const void *from, uint32_t expected, const void *to);
 
 /* The same between processes. `bits`: what kinds of wake-up to heed, what kinds of
  * sleepers to wake. wait: also returns EAGAIN if it found *word changed. */
