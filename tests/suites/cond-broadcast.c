@@ -602,11 +602,17 @@ START_TEST(past_a_handler)
 	ck_assert_int_eq(sem_init(&may_go, 0, 0), 0);
 	for (int who = 0; who < 2; who++) {
 		uint64_t hopeless = now_ns() + UINT64_C(1000000000) * PATIENCE_S / 4;
-		int64_t moved = suite_counter("morphed");
+		struct timespec soon = deadline(CLOCK_REALTIME, 1000000);
+		int64_t moved;
 		struct team *t;
 
 		memset(&x, 0, sizeof x);
 		ck_assert(place_make(&x.p, &rows[_i], CLOCK_REALTIME));
+		/* The counters count what threads do that have waited. */
+		MUST(pthread_mutex_lock(&x.p.m));
+		ck_assert_int_eq(pthread_cond_timedwait(&x.p.cond, &x.p.m, &soon), ETIMEDOUT);
+		MUST(pthread_mutex_unlock(&x.p.m));
+		moved = suite_counter("morphed");
 		t = team_start(2, pair_body, &x);
 		enter_when(&x.p, &x.p.waiting, 2, "wait");
 		leave(&x.p);
