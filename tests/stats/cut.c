@@ -107,8 +107,8 @@ static void cancel_sleepers(void)
 		pthread_join(threads[i], NULL);
 	pthread_mutex_lock(&mutex);
 	signalled = 1;
-	pthread_cond_signal(&condition);
 	pthread_mutex_unlock(&mutex);
+	pthread_cond_signal(&condition); /* with the mutex held it might have to wait for that, too */
 	pthread_join(threads[0], NULL);
 }
 

@@ -135,8 +135,8 @@ static void wait_for_signal(void)
 	sleepers_await();
 	pthread_mutex_lock(&outer);
 	signalled = 1;
-	pthread_cond_signal(&condition);
 	pthread_mutex_unlock(&outer);
+	pthread_cond_signal(&condition); /* with the mutex held it might have to wait for that, too */
 	end(threads, 1);
 }
 
