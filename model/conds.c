@@ -59,6 +59,13 @@ static void shared_setup(void)
 		mc_fail("init fails");
 }
 
+/* The waiter is moved though it is alone: it seems that others wait beside the queue (goes_ahead()). */
+static void moved_setup(void)
+{
+	setup();
+	pk_mutex_of(&mutex)->kind |= PK_FLAG_LOT;
+}
+
 /* The window (admit/list.h) is wide to begin with. */
 static void called_setup(void)
 {
@@ -325,7 +332,9 @@ const struct mc_kind mc_cond_kinds[] = {{"cond-broadcast", setup, broadcast_body
 					{"cond-called", called_setup, called_body, final, MC_OTHERS},
 					{"cond-after", setup, after_body, final, MC_OTHERS},
 					{"cond-signal", setup, signal_body, final, MC_OTHERS},
+					{"cond-signal-moved", moved_setup, signal_body, final, MC_OTHERS},
 					{"cond-timed", setup, timed_body, final, MC_NONE},
+					{"cond-timed-moved", moved_setup, timed_body, final, MC_NONE},
 					{"cond-late", setup, late_body, final, MC_NONE},
 					{"cond-shared", shared_setup, broadcast_body, final, MC_OTHERS},
 					{"cond-shared-signal", shared_setup, signal_body, final, MC_OTHERS},

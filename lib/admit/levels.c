@@ -237,6 +237,7 @@ static enum pk_entered climb(const struct pk_composed *c, struct pk_queue *q, st
 
 	if (!co->turn) {
 		w->leads = true;
+		pk_handlers_see();
 		pk_waiter_set_state(w, PK_WAITING);
 	}
 	for (unsigned level = 1; !co->turn; level++) { /* I103 */

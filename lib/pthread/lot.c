@@ -260,3 +260,10 @@ void pk_lot_check(struct pk_gate *gate, unsigned cohort)
 			return;
 		}
 }
+
+void pk_lot_check_here(struct pk_gate *gate)
+{
+	uint32_t serial = pk_self.record ? pk_self.record->index : 0;
+
+	pk_lot_check(gate, pk_lot_cohort(pk_socket_here(serial), serial));
+}

@@ -50,5 +50,7 @@ void pk_lot_rotate(struct pk_gate *gate, unsigned cohort, unsigned turn);
 /* To be called by everyone who has waited, when its wait is over in whatever way: calls
  * sleepers if nobody is in the queue. `cohort`: the caller's. */
 void pk_lot_check(struct pk_gate *gate, unsigned cohort);
+/* The same for who has waited elsewhere: its cohort is that of the CPU it is on. */
+void pk_lot_check_here(struct pk_gate *gate);
 
 #endif

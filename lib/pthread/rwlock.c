@@ -55,6 +55,7 @@
 #include <string.h>
 
 #include "base/await.h"
+#include "pthread/lot.h"
 #include "pthread/turn.h"
 #include "rt/clock.h"
 #include "rt/control.h"
@@ -610,13 +611,14 @@ static int wrlock(struct pk_rwlock *rw, const struct pk_deadline *deadline)
 /* ---- giving it up ---- */
 
 /* The lock came by fork, and its writer with it, under another tid; nobody who waited did. But threads of this process may
- * wait by now: in front, asleep, or parked. The queue knows by itself whose waiters are nobody's; a lot that only the parent's
- * threads were in costs a look. */
+ * wait by now: in front, asleep, parked, or in the lot. The queue knows by itself whose waiters are nobody's. */
 static PK_COLD void disinherit(struct pk_rwlock *rw)
 {
 	if (pk_load_relaxed(&rw->closed_by) != pk_incarnation())
 		pk_rwlock_front_leave(rw); /* whoever is in front is the parent's */
 	pk_and_release(&rw->state, PK_RW_WRITER | PK_RW_SLEEPER | PK_RW_PARKED | PK_FLAG_LOT);
+	if (pk_load_relaxed(&rw->state) & PK_FLAG_LOT) /* they may all be the parent's: then it goes */
+		pk_lot_check_here((struct pk_gate *)&rw->state);
 }
 
 static int wrunlock(struct pk_rwlock *rw)

@@ -49,14 +49,6 @@ static struct pk_queue *root_of(struct pk_waiter *w)
 	return w->queue && ops && ops->root ? ops->root(w) : w->queue;
 }
 
-/* Who has waited without the lot: it may have been the last one. */
-static void check_lot(struct pk_gate *gate)
-{
-	uint32_t serial = pk_self.record ? pk_self.record->index : 0;
-
-	pk_lot_check(gate, pk_lot_cohort(pk_socket_here(serial), serial));
-}
-
 /* The thread's place is given up for it. */
 static void give_up(struct pk_waiter *w)
 {
@@ -69,7 +61,7 @@ static void give_up(struct pk_waiter *w)
 		q = pk_lot_open && pk_state(pk_load_relaxed(&w->status)) < PK_HEAD ? root_of(w) : NULL;
 		ops->give_up(w->queue, w);
 		if (q)
-			check_lot(gate_of(q));
+			pk_lot_check_here(gate_of(q));
 		return;
 	}
 	/* acquire: a spliced node's queue is told with its headship */
@@ -82,7 +74,7 @@ static void give_up(struct pk_waiter *w)
 		return;
 	leave(gate_of(q), pk_policy_ops(w->policy), w, NULL);
 	if (pk_lot_open)
-		check_lot(gate_of(q));
+		pk_lot_check_here(gate_of(q));
 }
 
 /* w is the head of the queue: wait for the word. Returns as pk_word_wait(). */
@@ -238,7 +230,7 @@ PK_NOINLINE int pk_turn_wait(const struct pk_site *at, const struct pk_deadline 
 		return wait_in_lot(at, ops, r, socket);
 	ret = wait_once(at, ops, r, socket, pk_lot_manner(at, socket) == PK_SLEEPS ? PK_SLEEPS : PK_STAYS, deadline);
 	if (pk_lot_open)
-		check_lot(at->gate);
+		pk_lot_check_here(at->gate);
 	return ret;
 }
 
@@ -260,7 +252,7 @@ void pk_turn_settle(const struct pk_site *at, struct pk_waiter *w, pk_steal *ste
 		got(at, true, NULL);
 	}
 	if (pk_lot_open)
-		check_lot(at->gate);
+		pk_lot_check_here(at->gate);
 }
 
 /* Take the word, or for a site with `pass` what it stands for, if it is free: 0 or EALREADY; EBUSY if it is not. Who

@@ -18,15 +18,31 @@ enum {
 	TRIES = 8,	   /* then a round takes a microsecond, as in an emulator, or the clock is of no use */
 };
 
-static unsigned per_us; /* rounds in a microsecond; 0: not measured yet */
-static unsigned most;	/* what that may be raised to */
-static unsigned tries;	/* to find out, in vain */
+/* Rounds in a microsecond, and what that may be raised to, in the upper half: both at most ROUNDS_MAX. 0: not measured yet. */
+static uint32_t rates;
+static unsigned tries; /* to find out, in vain */
+
+PK_INLINE unsigned per_us_in(uint32_t seen)
+{
+	return seen & UINT16_MAX;
+}
+
+PK_INLINE unsigned most_in(uint32_t seen)
+{
+	return seen >> 16;
+}
+
+PK_INLINE unsigned least_of(unsigned a, unsigned b)
+{
+	return a < b ? a : b;
+}
 
 /* By the first who spins in earnest, instead of looking. */
 static PK_COLD unsigned measure(void)
 {
 	uint64_t least = UINT64_MAX;
-	unsigned rounds, seen = 0;
+	unsigned rounds;
+	uint32_t seen = 0;
 
 	for (int i = 0; i < PARTS; i++) {
 		uint64_t began = pk_clock_ns(), took;
@@ -42,11 +58,10 @@ static PK_COLD unsigned measure(void)
 		return 0; /* it was held up: once more, some other time */
 	else
 		rounds = 1;
-	rounds = rounds < ROUNDS_MAX ? rounds : ROUNDS_MAX;
+	rounds = least_of(rounds, ROUNDS_MAX);
 	/* Whoever has taken the longest has been disturbed by the others. */
-	if (!pk_cas_relaxed(&per_us, &seen, rounds))
-		return seen;
-	pk_store_relaxed(&most, RAISE_MOST * rounds < ROUNDS_MAX ? RAISE_MOST * rounds : ROUNDS_MAX);
+	if (!pk_cas_relaxed(&rates, &seen, least_of(RAISE_MOST * rounds, ROUNDS_MAX) << 16 | rounds))
+		return per_us_in(seen);
 	return rounds;
 }
 
@@ -54,7 +69,7 @@ static PK_COLD unsigned measure(void)
  * finding out takes is taken at his word. */
 static unsigned rounds_per_us(void)
 {
-	unsigned rounds = pk_load_relaxed(&per_us);
+	unsigned rounds = per_us_in(pk_load_relaxed(&rates));
 
 	if (pk_knob(spin) < MEASURED)
 		return 0;
@@ -69,11 +84,11 @@ unsigned pk_rounds_in(unsigned ns)
 /* relaxed: one of several who know better wins, the others will, if they have to. */
 void pk_rounds_took(unsigned rounds, uint64_t ns)
 {
-	unsigned now = pk_load_relaxed(&per_us), next = now + now / RAISE_SHARE + 1, end = pk_load_relaxed(&most);
+	uint32_t seen = pk_load_relaxed(&rates);
+	unsigned now = per_us_in(seen), next = least_of(now + now / RAISE_SHARE + 1, most_in(seen));
 	uint64_t rate = ns ? rounds * UINT64_C(1000) / ns : 0; /* or the clock is too coarse */
 
-	if (rounds < RAISE || rate <= now || end <= now) /* end: not known for a moment */
+	if (rounds < RAISE || rate <= now || next <= now)
 		return;
-	next = rate < next ? (unsigned)rate : next;
-	pk_cas_relaxed(&per_us, &now, next < end ? next : end);
+	pk_cas_relaxed(&rates, &seen, (uint32_t)most_in(seen) << 16 | (rate < next ? (unsigned)rate : next));
 }

@@ -129,15 +129,15 @@ static void wait_for_rwlock(void *(*body)(void *))
 
 static void wait_for_signal(void)
 {
-	pthread_t threads[1];
+	pthread_t threads[2];
 
-	start(threads, 1, waited_for_condition);
+	start(threads, 2, waited_for_condition);
 	sleepers_await();
 	pthread_mutex_lock(&outer);
 	signalled = 1;
+	pthread_cond_broadcast(&condition); /* two: they are moved; one would be woken at once, and might have to wait for the mutex */
 	pthread_mutex_unlock(&outer);
-	pthread_cond_signal(&condition); /* with the mutex held it might have to wait for that, too */
-	end(threads, 1);
+	end(threads, 2);
 }
 
 static void wait_for_all(int hot_rounds)
@@ -209,6 +209,6 @@ int main(int argc, char **argv)
 	printf("waited_for_cool mutex %d %d\n", COOL, LATE);
 	printf("waited_to_read read %d 0\n", THREADS);
 	printf("waited_to_write write %d 0\n", THREADS);
-	printf("waited_for_condition condition 1 0\n");
+	printf("waited_for_condition condition 2 0\n");
 	return 0;
 }

@@ -423,7 +423,6 @@ static void *hold_for_a_while(void *arg)
 	MUST(pthread_mutex_lock(&s->m));
 	s->holder = 1;
 	sleep_us(20000);
-	s->holder = 0;
 	MUST(pthread_mutex_unlock(&s->m));
 	return NULL;
 }

@@ -268,5 +268,24 @@ START_TEST(shared_marks)
 }
 END_TEST
 
+/* The only waiter is woken at once by the mutex's holder (_i 0); it is moved if there are others (1), if somebody may sleep for
+ * the mutex (2), or is in front of it (3), or beside its queue (4). */
+START_TEST(alone)
+{
+	setup("shfl", "1");
+	pk_thread_record(); /* whose counters count */
+	start(1 + (_i == 1));
+	ck_assert_int_eq(pk_mutex_lock(&mutex), 0);
+	if (_i == 2)
+		pk_mutex_of(&mutex)->lock = 2;
+	else if (_i > 2)
+		pk_mutex_of(&mutex)->kind |= _i == 3 ? PK_FLAG_QUEUE : PK_FLAG_LOT;
+	ck_assert_int_eq(pk_cond_signal(&cond), 0);
+	ck_assert_uint_eq(pk_stat_sum(PK_STAT_signalled), !_i);
+	ck_assert_uint_eq(pk_stat_sum(PK_STAT_morphed), _i > 0);
+	ck_assert_int_eq(pk_mutex_unlock(&mutex), 0);
+}
+END_TEST
+
 UNIT("cond", {fifo, 6}, {fifo_broadcast, 1}, {local, 1}, {ghosts, 1}, {without_node, 1}, {destroy_waits, 1},
-     {shared_wraps, 2}, {shared_marks, 1})
+     {shared_wraps, 2}, {shared_marks, 1}, {alone, 5})

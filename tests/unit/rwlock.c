@@ -380,16 +380,23 @@ START_TEST(closed_and_read)
 }
 END_TEST
 
-/* A child's thread unlocks what it has inherited as written: those of the child who sleep in the lot are called. */
+/* A child's thread unlocks what it has inherited as written: those of the child who sleep in the lot are called (_i 1), and those
+ * of its parent's are forgotten. */
 START_TEST(inherited_with_sleepers)
 {
+	struct pk_bay *bay;
+	uint32_t calls;
+
 	setup("central", "1");
 	pk_thread_start();
 	pk_self.parent = 1;
 	rw(0)->state = PK_RW_WRITER | PK_RW_READER | PK_FLAG_LOT;
 	rw(0)->cur_writer = 1;
+	bay = _i ? pk_bay_enter(0, &rw(0)->queue.aux) : NULL;
+	calls = bay ? bay->calls : 0;
 	ck_assert_int_eq(pk_rwlock_unlock(&lock[0]), 0);
-	ck_assert_uint_eq(rw(0)->state, PK_FLAG_LOT);
+	ck_assert_uint_eq(rw(0)->state, bay ? PK_FLAG_LOT : 0);
+	ck_assert_uint_eq(bay ? bay->calls : 1, calls + 1);
 }
 END_TEST
 
@@ -603,5 +610,5 @@ START_TEST(remapped_all_the_time)
 END_TEST
 
 UNIT("rwlock", {places, MODES}, {heat, 1}, {heat_is_paid, 1}, {recalled, 2}, {many_at_once, 2}, {migrated, 1},
-     {by_another, 2}, {closed, MODES}, {closed_and_free, MODES}, {closed_and_read, 3}, {closed_by_parent, MODES}, {inherited_with_sleepers, 1}, {drained, MODES},
+     {by_another, 2}, {closed, MODES}, {closed_and_free, MODES}, {closed_and_read, 3}, {closed_by_parent, MODES}, {inherited_with_sleepers, 2}, {drained, MODES},
      {left_over, 2}, {forked, MODES}, {forked_after_recall, 2}, {remapped_all_the_time, MODES})
