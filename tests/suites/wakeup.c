@@ -451,7 +451,7 @@ END_TEST
  * Those who sleep get their turns one right after the other: nobody is left to wait until some timer finds it.  A busy
  * machine may take its time now and then, so the best of some tries counts.
  */
-enum { QUEUERS = 5, PROMPT_MS = 20, TRIES = 20 };
+enum { QUEUERS = 5, PROMPT_MS = 20, TRIES = 8 };
 
 struct sleepers {
 	pthread_mutex_t m;

@@ -16,6 +16,7 @@
 #include "rt/storey.h"
 #include "rt/thread.h"
 #include "rt/topology.h"
+#include "../stats/sleepers.h"
 #include "nodes.h"
 
 static struct pk_gate gate;
@@ -62,22 +63,6 @@ static void make_busy(const char *topology)
 	gate.queue.tail = pk_waiter_name(node[0]);
 }
 
-static bool is_asleep(pid_t id)
-{
-	char path[40], text[400], *end;
-	FILE *file;
-	size_t n;
-
-	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", (int)id);
-	file = fopen(path, "re");
-	ck_assert_ptr_nonnull(file);
-	n = fread(text, 1, sizeof(text) - 1, file);
-	fclose(file);
-	text[n] = 0;
-	end = strrchr(text, ')');
-	return end && end[1] && end[2] == 'S';
-}
-
 /* Until a thread sleeps in the lot. */
 static void await_asleep(unsigned cohort, const pid_t *id)
 {
@@ -85,7 +70,7 @@ static void await_asleep(unsigned cohort, const pid_t *id)
 		usleep(100);
 	do
 		usleep(1000);
-	while (!is_asleep(pk_load_acquire(id)));
+	while (!sleepers_sleeps(pk_load_acquire(id)));
 }
 
 static pthread_t sleeper(unsigned cohort)

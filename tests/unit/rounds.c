@@ -10,9 +10,9 @@
 
 enum { PART = 64, READINGS = 8 }; /* rounds that are timed at a time; how often the clock is read for one measurement */
 
-static unsigned rate; /* rounds in a microsecond, as the clock has it */
-static unsigned read; /* how often it was */
-static bool disturbed; /* the last reading of a measurement waits for another thread's */
+static unsigned rate;	  /* rounds in a microsecond, as the clock has it */
+static unsigned readings; /* how many there were */
+static bool disturbed;	  /* the last reading of a measurement waits for another thread's */
 static uint64_t now;
 
 uint64_t __wrap_pk_clock_ns(void);
@@ -21,7 +21,7 @@ uint64_t __wrap_pk_clock_ns(void)
 {
 	unsigned slow = rate;
 
-	if (++read == READINGS && disturbed) {
+	if (++readings == READINGS && disturbed) {
 		disturbed = false;
 		rate *= 4;
 		pk_rounds_in(1000);
@@ -82,7 +82,7 @@ START_TEST(unknown)
 	pk_config.spin = 100;
 	rate = 40;
 	ck_assert_uint_eq(pk_rounds_in(1000), 0);
-	ck_assert_uint_eq(read, 0);
+	ck_assert_uint_eq(readings, 0);
 	pk_config.spin = 1000;
 	rate = 0;
 	for (int i = 0; i < 8; i++)
