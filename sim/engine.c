@@ -15,6 +15,7 @@
 
 #include "sim/kernel.h"
 #include "sim/lines.h"
+#include "sim/main.h"
 
 enum {
 	STACK = 64 << 10,
@@ -136,6 +137,16 @@ static void tick_at(struct sim_cpu *c, uint64_t us)
 		add_event(&c->tick, at > sim_now ? at : sim_now);
 }
 
+/* Its current thread has had it from then until now. Waking up is not counted: the CPU is on its way out of idling. */
+static void charge(struct sim_cpu *c)
+{
+	uint64_t from = c->since > sim_warm ? c->since : sim_warm;
+	uint64_t to = sim_now < sim_end_of_load ? sim_now : sim_end_of_load;
+
+	if (c->current && to > from)
+		sim_counts.busy += to - from;
+}
+
 static void start(struct sim_cpu *c, struct sim_thread *t, uint64_t delay)
 {
 	unsigned cpu = (unsigned)(c - sim_cpus);
@@ -146,6 +157,7 @@ static void start(struct sim_cpu *c, struct sim_thread *t, uint64_t delay)
 	t->state = SIM_RUNNING;
 	c->current = t;
 	c->began = sim_now;
+	c->since = sim_now + (delay == sim_machine.wakeup ? delay : 0);
 	c->resched = false;
 	remove_event(&c->tick);
 	add_event(&t->event, sim_now + delay + t->remaining);
@@ -170,6 +182,7 @@ static void dispatch(struct sim_cpu *c)
 	struct sim_cpu *from = c->ready ? c : NULL;
 	unsigned width = sim_machine.width[SIM_NODE];
 
+	charge(c);
 	c->current = NULL;
 	remove_event(&c->tick);
 	if (!from && waiting) {

@@ -75,7 +75,7 @@ struct sim_cpu {
 	struct sim_event tick;
 	struct sim_thread *current, *first, **last;
 	unsigned ready;
-	uint64_t began;
+	uint64_t began, since; /* its current thread has been given it, and runs */
 	bool resched;
 	uint64_t stores; /* when the last of its stores is done */
 };
@@ -88,6 +88,7 @@ extern struct sim_cpu *sim_cpus;
 /* What counts. */
 struct sim_counts {
 	uint64_t switches, preempted, migrated, parks, wakes, futexes;
+	uint64_t busy; /* cycles of processor time, while the load is measured */
 };
 extern struct sim_counts sim_counts;
 

@@ -272,7 +272,7 @@ static void header(void)
 	for (int l = 0; l < SIM_LEVELS; l++)
 		printf(",lines_%s", sim_level_name(l));
 	printf(",lines_memory,parks,wakes,futexes,switches,preempted,migrated,wait_p50_ns,wait_p90_ns,wait_p99_ns,"
-	       "wait_max_ns");
+	       "wait_max_ns,cpu_ns");
 	for (int i = 0; i < PK_STATS; i++)
 		printf(",%s", stats[i]);
 	printf("\n");
@@ -319,6 +319,7 @@ static void report(void)
 	       U(sim_counts.futexes), U(sim_counts.switches), U(sim_counts.preempted), U(sim_counts.migrated));
 	printf(",%llu,%llu,%llu,%llu", U(sim_ns(sim_wait_permille(500))), U(sim_ns(sim_wait_permille(900))),
 	       U(sim_ns(sim_wait_permille(990))), U(sim_ns(sim_measure.longest)));
+	printf(",%.1f", ops ? (double)sim_ns(sim_counts.busy) / (double)ops : 0.0);
 	for (int i = 0; i < PK_STATS; i++)
 		printf(",%llu", U(pk_stat_sum(i) - before[i]));
 	printf("\n");

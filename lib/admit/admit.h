@@ -6,7 +6,8 @@
  * the head waits for the word (along with threads that barge in). A policy
  * decides who is head after whom, and where the others wait.
  *
- *	enter	returns when w is the head, or when it never will be
+ *	enter	returns when w is the head, or when it never will be; or when it has been woken
+ *		before its turn, and has taken the word, which it waits for by rt/doze.h
  *	tend	called by the head now and then while it waits for the word: work
  *		that is better done now than while the lock is held. Returns how many
  *		rounds of its spin budget it has spent there. Null: there is none

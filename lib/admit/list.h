@@ -29,6 +29,10 @@
  *	first ones are woken by who has put them here, when it has let the lock go
  *	(pthread/cond.c).
  *	(4.2.2 wakes one successor, by the waiter as well.)
+ *	So do others that have slept here, if the word is free when they are up: then it is not
+ *	the lock that they wait for, but each other's wake-ups, one after the other, while
+ *	threads that are awake have the lock many times. A queue that a holder without a CPU has left behind would
+ *	never run dry again: those who come meet somebody now and then, and sleep behind the others.
  *
  * State of a waiter (`status`)
  *	from			to		by
@@ -44,7 +48,8 @@
  *	WAITING, SPINNING,
  *	PARKED			ABANDONED	its thread: deadline passed, or a
  *						signal handler in it has to wait,
- *						or it looks (rt/doze.h)
+ *						or it looks (rt/doze.h), or it has
+ *						the word, out of turn
  *	HEAD			ABANDONED	its thread, when it leaves
  *	CLAIMED			PARKED		splice, for a signal (pthread/cond.c)
  *	any			ORPHAN		the child of a fork
@@ -180,9 +185,75 @@ PK_INLINE bool pk_list_park(struct pk_waiter *w, uint32_t waiting, const struct 
 	return !late;
 }
 
-/* Wait in the queue until w is the head. */
-PK_INLINE enum pk_entered pk_list_wait(struct pk_queue *q, struct pk_waiter *w, const struct pk_deadline *deadline,
-				       pk_list_poll *poll)
+/* The window of a queue: how many sleepers behind a waiter that has woken are woken ahead of
+ * their turn (D11). One at least by the head: else each waits for a whole wake-up, and there is nobody by
+ * whom it could be seen that sections are short. Where they are long that one sleeps again, and
+ * costs no more than glibc's waiters, who are all woken. In the hints of `aux` is what is beyond. */
+enum { PK_LIST_WINDOW_MAX = 8 };
+
+PK_INLINE unsigned pk_list_window(struct pk_queue *q)
+{
+	return 1u + pk_aux_hint(q, PK_HINT_WINDOW);
+}
+
+PK_INLINE void pk_list_widen(struct pk_queue *q)
+{
+	unsigned n = pk_list_window(q);
+
+	if (n < PK_LIST_WINDOW_MAX)
+		pk_aux_set_hint(q, PK_HINT_WINDOW, (uint16_t)n);
+}
+
+PK_INLINE void pk_list_narrow(struct pk_queue *q)
+{
+	if (pk_list_window(q) > 1)
+		pk_aux_set_hint(q, PK_HINT_WINDOW, pk_aux_hint(q, PK_HINT_WINDOW) / 2);
+}
+
+/* Wake x before its turn, if it sleeps in a queue. */
+PK_INLINE void pk_list_call(struct pk_record *by, struct pk_waiter *x)
+{
+	uint32_t seen = pk_load_relaxed(&x->status);
+
+	if (pk_state(seen) == PK_PARKED && pk_cas_relaxed(&x->status, &seen, pk_in_state(seen, PK_SPINNING))) {
+		pk_futex_wake(&x->status, 1);
+		pk_count_in(by, PK_STAT_roused);
+	}
+}
+
+/* Wake n behind w. w need not be the head, so those behind it may be moved,
+ * and be in another queue by the time that they are looked at: being roused harms
+ * nobody. */
+PK_INLINE void pk_list_wake_ahead(struct pk_waiter *w, unsigned n)
+{
+	for (struct pk_waiter *x = pk_list_next(w); x && n; n--, x = pk_list_next(x))
+		pk_list_call(w->record, x);
+}
+
+/* w has slept, and the lock is free: it has waited for w, and would for those behind it. */
+PK_INLINE void pk_list_hurry(struct pk_queue *q, struct pk_waiter *w)
+{
+	if (!pk_list_next(w))
+		return;
+	pk_list_widen(q);
+	pk_list_wake_ahead(w, pk_list_window(q) - 1);
+}
+
+/* w has been woken before its turn. True: it has the word, out of turn. */
+PK_INLINE bool pk_list_overtake(struct pk_queue *q, struct pk_waiter *w)
+{
+	if (!pk_doze_sees_free()) {
+		pk_list_narrow(q);
+		return false;
+	}
+	pk_list_hurry(q, w);
+	return pk_waiters_idle(w->record) && pk_doze_take();
+}
+
+/* Wait in the queue until w is the head. `whole`: q is the lock's own queue, of which one may be woken, and take the word,
+ * before its turn (D11): PK_STOLEN. */
+PK_INLINE enum pk_entered pk_list_wait_in(struct pk_queue *q, struct pk_waiter *w, const struct pk_deadline *deadline,
+					  pk_list_poll *poll, bool whole)
 {
 	const bool stays = pk_waiter_stays(w); /* not to be read any more once it is abandoned */
 	unsigned budget = pk_spin_begin(w);
@@ -193,11 +264,15 @@ PK_INLINE enum pk_entered pk_list_wait(struct pk_queue *q, struct pk_waiter *w, 
 
 		if (state >= PK_HEAD) {
 			pk_spin_end(w);
+			if (whole && w->slept && state == PK_HEAD && pk_doze_sees_free())
+				pk_list_hurry(q, w);
 			return state == PK_HEAD ? PK_IS_HEAD : PK_ORPHANED;
 		}
 		if (poll)
 			poll(q, w);
 		if (state == PK_SPINNING) {
+			if (whole && w->slept && pk_list_overtake(q, w))
+				return PK_STOLEN;
 			/* fails only if the state is final now */
 			if (pk_cas_relaxed(&w->status, &status, pk_in_state(status, PK_WAITING))) {
 				w->slept = false; /* it is awake before its turn, so nobody has moved it to the word */
@@ -214,6 +289,13 @@ PK_INLINE enum pk_entered pk_list_wait(struct pk_queue *q, struct pk_waiter *w, 
 	}
 }
 
+/* The same in what is not the lock's own queue. */
+PK_INLINE enum pk_entered pk_list_wait(struct pk_queue *q, struct pk_waiter *w, const struct pk_deadline *deadline,
+				       pk_list_poll *poll)
+{
+	return pk_list_wait_in(q, w, deadline, poll, false);
+}
+
 /* n comes after w, which leaves: those set aside are its to carry. */
 PK_INLINE void pk_list_inherit(struct pk_waiter *n, const struct pk_waiter *w)
 {
@@ -222,8 +304,8 @@ PK_INLINE void pk_list_inherit(struct pk_waiter *n, const struct pk_waiter *w)
 		n->batch = w->batch;
 }
 
-PK_INLINE enum pk_entered pk_list_enter(struct pk_queue *q, struct pk_waiter *w, const struct pk_deadline *deadline,
-					pk_list_poll *poll)
+PK_INLINE enum pk_entered pk_list_enter_in(struct pk_queue *q, struct pk_waiter *w, const struct pk_deadline *deadline,
+					   pk_list_poll *poll, bool whole)
 {
 	struct pk_waiter *prev, *seen = NULL;
 
@@ -237,12 +319,18 @@ PK_INLINE enum pk_entered pk_list_enter(struct pk_queue *q, struct pk_waiter *w,
 	prev = pk_tail_join(q, w);
 	if (prev) {
 		if (pk_cas_acq_rel(&prev->next, &seen, w)) /* O2 */
-			return pk_list_wait(q, w, deadline, poll);
+			return pk_list_wait_in(q, w, deadline, poll, whole);
 		pk_waiter_free(prev); /* LEFT: D1 */
 	}
 	/* relaxed: nobody but our own signal handlers looks at a head's status */
 	pk_store_relaxed(&w->status, pk_in_state(pk_load_relaxed(&w->status), PK_HEAD));
 	return PK_IS_HEAD;
+}
+
+PK_INLINE enum pk_entered pk_list_enter(struct pk_queue *q, struct pk_waiter *w, const struct pk_deadline *deadline,
+					pk_list_poll *poll)
+{
+	return pk_list_enter_in(q, w, deadline, poll, true);
 }
 
 /* Move n, asleep, to the word that we hold (D4). False if it has to be woken.
@@ -392,50 +480,6 @@ PK_INLINE void pk_list_splice(struct pk_queue *q, struct pk_waiter *first, struc
 		pk_waiter_free(prev); /* LEFT: D1 */
 	}
 	pk_list_promote(q, first, held, pk_self.record);
-}
-
-/* The window of a queue: how many sleepers behind a waiter that has woken are woken ahead of
- * their turn (D11). One at least by the head: else each waits for a whole wake-up, and there is nobody by
- * whom it could be seen that sections are short. Where they are long that one sleeps again, and
- * costs no more than glibc's waiters, who are all woken. In the hints of `aux` is what is beyond. */
-enum { PK_LIST_WINDOW_MAX = 8 };
-
-PK_INLINE unsigned pk_list_window(struct pk_queue *q)
-{
-	return 1u + pk_aux_hint(q, PK_HINT_WINDOW);
-}
-
-PK_INLINE void pk_list_widen(struct pk_queue *q)
-{
-	unsigned n = pk_list_window(q);
-
-	if (n < PK_LIST_WINDOW_MAX)
-		pk_aux_set_hint(q, PK_HINT_WINDOW, (uint16_t)n);
-}
-
-PK_INLINE void pk_list_narrow(struct pk_queue *q)
-{
-	pk_aux_set_hint(q, PK_HINT_WINDOW, pk_aux_hint(q, PK_HINT_WINDOW) / 2);
-}
-
-/* Wake x before its turn, if it sleeps in a queue. */
-PK_INLINE void pk_list_call(struct pk_record *by, struct pk_waiter *x)
-{
-	uint32_t seen = pk_load_relaxed(&x->status);
-
-	if (pk_state(seen) == PK_PARKED && pk_cas_relaxed(&x->status, &seen, pk_in_state(seen, PK_SPINNING))) {
-		pk_futex_wake(&x->status, 1);
-		pk_count_in(by, PK_STAT_roused);
-	}
-}
-
-/* Wake n behind w. w need not be the head, so those behind it may be moved,
- * and be in another queue by the time that they are looked at: being roused harms
- * nobody. */
-PK_INLINE void pk_list_wake_ahead(struct pk_waiter *w, unsigned n)
-{
-	for (struct pk_waiter *x = pk_list_next(w); x && n; n--, x = pk_list_next(x))
-		pk_list_call(w->record, x);
 }
 
 /* Spin in the queue, if there is room; true when w is the head. */

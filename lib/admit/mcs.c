@@ -14,6 +14,11 @@ static enum pk_entered enter(struct pk_queue *q, struct pk_waiter *w, const stru
 	return pk_list_enter(q, w, deadline, NULL);
 }
 
+static enum pk_entered enter_level(struct pk_queue *q, struct pk_waiter *w, const struct pk_deadline *deadline)
+{
+	return pk_list_enter_in(q, w, deadline, NULL, false);
+}
+
 static bool rouse(struct pk_waiter *w)
 {
 	struct pk_waiter *n = pk_list_reap(w);
@@ -55,4 +60,4 @@ static void splice(struct pk_queue *q, struct pk_waiter *first, struct pk_waiter
 }
 
 const struct pk_admit_ops pk_mcs = {PK_POLICY_mcs, true, enter, tend, pk_list_pass, splice, pk_list_settle, NULL, NULL};
-const struct pk_basic pk_basic_mcs = {enter, pk_list_pass, pass, flee, rouse};
+const struct pk_basic pk_basic_mcs = {enter_level, pk_list_pass, pass, flee, rouse};

@@ -104,6 +104,8 @@ enum pk_manner pk_lot_manner(const struct pk_site *at, unsigned socket)
 {
 	if (!pk_lot_open || (pk_lot_adapts && !(at->marks && pk_spin_limit(socket))))
 		return PK_STAYS;
+	if (pk_lot_adapts && pk_spin_crowded())
+		return PK_STAYS;
 	return pk_lot_adapts && pk_load_relaxed(&at->gate->flags) & PK_FLAG_SLOW ? PK_SLEEPS : PK_LEAVES;
 }
 
@@ -239,15 +241,17 @@ void pk_lot_rotate(struct pk_gate *gate, unsigned cohort, unsigned turn)
 	}
 }
 
-static bool is_dry(const struct pk_gate *gate)
+/* Sleepers are to be called: nobody is in the queue, or they are crowded, and had better be there. */
+static bool is_due(const struct pk_gate *gate)
 {
-	return pk_load_relaxed(&gate->flags) & PK_FLAG_LOT && !pk_queue_busy(&gate->queue);
+	return pk_load_relaxed(&gate->flags) & PK_FLAG_LOT &&
+	       (!pk_queue_busy(&gate->queue) || (pk_lot_adapts && pk_spin_crowded()));
 }
 
 void pk_lot_check(struct pk_gate *gate, unsigned cohort)
 {
 	pk_fence(); /* O1 */
-	if (!is_dry(gate) || call(gate, cohort))
+	if (!is_due(gate) || call(gate, cohort))
 		return;
 	pk_and_relaxed(&gate->flags, ~PK_FLAG_LOT);
 	pk_fence(); /* O2 */
@@ -255,7 +259,7 @@ void pk_lot_check(struct pk_gate *gate, unsigned cohort)
 		if (pk_bay_next(c, object_of(gate), NULL)) {
 			pk_or_relaxed(&gate->flags, PK_FLAG_LOT);
 			pk_fence();
-			if (is_dry(gate))
+			if (is_due(gate))
 				call(gate, cohort);
 			return;
 		}

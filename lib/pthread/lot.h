@@ -10,7 +10,8 @@
  *
  * This pays where waiters spin, and while that helps them. By `auto` others sleep in the
  * queue: those of sockets where nobody may spin, those of a mutex of which the heads have to
- * sleep (PK_FLAG_SLOW), and those of a lock that does not keep that flag. */
+ * wait for long (PK_FLAG_SLOW), those of a lock that does not keep that flag, and all while the CPUs are
+ * crowded (rt/spin.h). */
 #ifndef PK_LOT_H
 #define PK_LOT_H
 

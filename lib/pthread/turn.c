@@ -94,6 +94,14 @@ static int got(const struct pk_site *at, bool slept, const struct pk_deadline *d
 	return pk_self.wanted.got == EBUSY ? pk_word_wait(at, NULL, NULL, slept, deadline) : pk_self.wanted.got;
 }
 
+/* w has got the word out of turn: its place is given up, or the headship that it has got meanwhile. */
+static void stolen(const struct pk_site *at, const struct pk_admit_ops *ops, struct pk_waiter *w)
+{
+	pk_count(w, PK_STAT_stolen);
+	if (!pk_list_abandon(w) && pk_waiter_is_head(w))
+		leave(at->gate, ops, w, at->word);
+}
+
 /* Wait for the word by way of the queue, with node w. As pk_word_wait(), or OUT. */
 static int wait_queued(const struct pk_site *at, const struct pk_admit_ops *ops, struct pk_waiter *w,
 		       const struct pk_deadline *deadline)
@@ -107,9 +115,26 @@ static int wait_queued(const struct pk_site *at, const struct pk_admit_ops *ops,
 		return OUT;
 	case PK_IS_HEAD:
 		return wait_as_head(at, ops, w, deadline);
+	case PK_STOLEN:
+		stolen(at, ops, w);
+		return 0;
 	default:
 		return got(at, w->slept, deadline);
 	}
+}
+
+/* Where there is one socket the order of the queue keeps the lock nearby to nobody: who finds it free takes it, as
+ * those do who have not come to the queue yet. If its head was about to take it, it waits for one more; but it may
+ * be without a CPU. */
+static bool barge(const struct pk_site *at, struct pk_record *r, unsigned socket)
+{
+	int seen = 0;
+
+	if (pk_sockets > 1 || !at->marks || !pk_spin_limit(socket) || pk_load_relaxed(&at->gate->flags) & PK_FLAG_QUEUE ||
+	    pk_load_relaxed(at->word) || !pk_cas_acquire(at->word, &seen, 1)) /* word.c, O6 */
+		return false;
+	pk_count_in(r, PK_STAT_stolen);
+	return true;
 }
 
 /* One attempt by way of the queue, in that manner. As pk_word_wait(), or OUT.
@@ -127,6 +152,8 @@ static int wait_once(const struct pk_site *at, const struct pk_admit_ops *ops, s
 	int ret;
 
 	/* No queue: the head is at the word at once, and can as well be us. */
+	if (pk_queue_busy(&at->gate->queue) && barge(at, r, socket))
+		return 0;
 	if (pk_queue_busy(&at->gate->queue) && manner != PK_CALLED && (manner == PK_SLEEPS || !pk_spin_room(socket))) {
 		if (pk_word_steal(at)) {
 			pk_count_in(r, PK_STAT_stolen);
@@ -176,6 +203,10 @@ static PK_NOINLINE int wait_in_lot(const struct pk_site *at, const struct pk_adm
 	while (r && ops && (ret = wait_once(at, ops, r, socket, manner, NULL)) == OUT) {
 		manner = pk_lot_manner(at, socket);
 		if (manner == PK_LEAVES) {
+			if (barge(at, r, socket)) {
+				ret = 0;
+				break;
+			}
 			if (!until.tv_sec)
 				until = pk_clock_after(LONG_US);
 			manner = pk_lot_park(at->gate, cohort, &until);
@@ -244,9 +275,7 @@ void pk_turn_settle(const struct pk_site *at, struct pk_waiter *w, pk_steal *ste
 		wait_as_head(at, ops, w, NULL);
 		break;
 	case PK_STOLEN:
-		pk_count(w, PK_STAT_stolen);
-		if (!pk_waiter_abandon(w) && pk_waiter_is_head(w))
-			leave(at->gate, ops, w, at->word);
+		stolen(at, ops, w);
 		break;
 	default:
 		got(at, true, NULL);
@@ -259,9 +288,7 @@ void pk_turn_settle(const struct pk_site *at, struct pk_waiter *w, pk_steal *ste
  * waits for the word, or has set it to 2, is not asleep there for this: it is as if a new thread had come. */
 static int overtake(void)
 {
-	int seen = 0;
-
-	if (pk_cas_acquire((int *)pk_self.wanted.word, &seen, 1)) /* word.c, O6 */
+	if (pk_doze_take())
 		return 0;
 	return pk_self.wanted.pass && pk_self.wanted.pass(pk_self.wanted.word) ? EALREADY : EBUSY;
 }

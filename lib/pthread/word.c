@@ -10,8 +10,9 @@
  *	1, 2	0	the owner; after 2 it wakes one sleeper
  * A head that naps leaves it at 1: nobody is to wake it.
  * State of PK_FLAG_SLOW, a hint for those who come next (head_budget() below, turn.c, lot.c)
- *	0 -> 1	by a head that has spun in vain, before it sleeps
- *	1 -> 0	by who has got the word by spinning
+ *	0 -> 1	by a head that has spun in vain, before it sleeps, or that has got the word by spinning
+ *		for long
+ *	1 -> 0	by who has got the word by spinning for a while
  * A head that was asleep, and is woken for the word, says nothing about how long others hold it; nor does one that has
  * only looked.
  *
@@ -64,6 +65,9 @@ enum {
 	LOST_NS = 3000,
 	/* It knows when it has got the word if it has looked away for so many rounds before. */
 	CLOCK_GAP = 4,
+	/* A head that has spun for so long would have had its CPU do more had it slept. With 4 us the queues of eight sockets
+	 * lose a tenth: hand-overs take long there. */
+	SLOW_NS = 8000,
 	/* One in so many heads spins for the word of a slow lock all the same. */
 	PROBE = 16,
 };
@@ -76,7 +80,8 @@ struct turn {
 	uint64_t since;	     /* when the head first looked at the clock, or 0 */
 	unsigned budget;     /* for how many rounds it has been spinning */
 	uint64_t began;	     /* when the head read the clock in its last spin, or 0, */
-	unsigned rounds;     /* and how many rounds later it has got the word */
+	unsigned rounds;     /* and how many rounds later it has got the word, */
+	unsigned spun;	     /* and how many it has spun in all then */
 	bool lost;	     /* it has seen the word free, and has not got it */
 	bool slow;	     /* what a head has seen of the lock: it is slow, */
 	bool alone;	     /* and nobody is behind it */
@@ -173,6 +178,7 @@ static bool spin(struct turn *t, unsigned budget)
 	unsigned tend = budget / TEND_ROUNDS * TEND_ROUNDS; /* due when the budget has come down to that */
 	unsigned looked = budget;			    /* its value when the clock was last looked at */
 	unsigned left = budget;				    /* and at t->began */
+	const unsigned whole = budget;
 
 	t->began = 0;
 	do {
@@ -181,6 +187,7 @@ static bool spin(struct turn *t, unsigned budget)
 		if (!seen) {
 			if (pk_cas_acquire(t->at->word, &seen, t->take)) { /* O6 */
 				t->rounds = left - budget;
+				t->spun = whole - budget;
 				return true;
 			}
 			t->lost = true;
@@ -219,6 +226,14 @@ static void mark(const struct pk_site *at, bool slow)
 		pk_or_relaxed(&at->gate->flags, PK_FLAG_SLOW);
 	else
 		pk_and_relaxed(&at->gate->flags, ~PK_FLAG_SLOW);
+}
+
+/* Whether the head that has got the word by spinning would as well have slept; no, if it cannot be told. */
+static bool took_long(const struct turn *t)
+{
+	unsigned limit = pk_rounds_in(SLOW_NS);
+
+	return limit && t->spun > limit;
 }
 
 /* How long a head spins: for as long as those behind it do, unless they do not. On a slow lock, where nobody else may spin
@@ -300,7 +315,7 @@ int pk_word_wait(const struct pk_site *at, const struct pk_admit_ops *ops, struc
 	if (!w)
 		return 0;
 	if (t.take == 1 && t.budget)
-		mark(at, false);
+		mark(at, took_long(&t));
 	pk_self.won.word = t.take == 1 && at->marks && t.began ? at->word : NULL;
 	pk_self.won.ns = t.began;
 	pk_self.won.rounds = t.rounds;

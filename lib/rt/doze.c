@@ -109,3 +109,15 @@ int pk_doze(const void *word, uint32_t expected, const struct pk_deadline *deadl
 		look_at_word(pk_self.wanted.looks >= PK_DOZE_LAST);
 	return late;
 }
+
+bool pk_doze_sees_free(void)
+{
+	return pk_self.waits && !pk_self.wanted.pass && !pk_load_relaxed(pk_self.wanted.word);
+}
+
+bool pk_doze_take(void)
+{
+	int seen = 0;
+
+	return pk_cas_acquire((int *)pk_self.wanted.word, &seen, 1); /* pthread/word.c, O6 */
+}

@@ -38,6 +38,10 @@ int pk_doze(const void *word, uint32_t expected, const struct pk_deadline *deadl
 /* For one that sleeps there in another way, for 100 ms at most, and again: it has done so. */
 void pk_doze_over(void);
 
+/* Whether the word that the thread waits for is free (no, if `pass` takes what it stands for); take it. */
+bool pk_doze_sees_free(void);
+bool pk_doze_take(void);
+
 enum {
 	PK_DOZE_IDLE = 4, /* so many looks has one behind it that need not look yet */
 	PK_DOZE_LAST = 6, /* at this one the place is given up in any case: with 250 ms for the first, after 15.75 s; sooner with a

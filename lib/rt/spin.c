@@ -9,6 +9,7 @@
 #include "rt/clock.h"
 #include "rt/config.h"
 #include "rt/rounds.h"
+#include "rt/thread.h"
 #include "rt/topology.h"
 
 enum {
@@ -16,6 +17,9 @@ enum {
 	PATIENT_US = 30, /* a few times what a sleep and a wake-up take */
 	BRIEF_US = 10,
 	SHARES = 32,	 /* one is gained for each that is served, SHARES are lost for one that is not */
+	/* Who spins for so long had no CPU meanwhile, and so long they are taken for crowded then. */
+	AWAY_US = 200,
+	CROWDED_US = 10000,
 };
 
 /* One line a socket: only threads of that socket write it. */
@@ -27,6 +31,9 @@ static struct {
 } PK_ALIGNED(PK_CACHE_LINE) sockets[PK_SOCKETS_MAX];
 
 static bool front;
+
+static bool crowded;
+static unsigned crowded_us; /* since when, modulo 2^32 */
 
 void pk_spin_setup(void)
 {
@@ -49,6 +56,7 @@ void pk_spin_fork_child(void)
 {
 	for (unsigned s = 0; s < pk_sockets; s++)
 		pk_store_relaxed(&sockets[s].spinning, 0);
+	crowded = false;
 }
 
 unsigned pk_spin_head(void)
@@ -132,7 +140,29 @@ unsigned pk_spin_begin(struct pk_waiter *w)
 	/* Two may pass the test at once: the limit is a guide, not a bound. */
 	pk_add_relaxed(&sockets[w->socket].spinning, 1);
 	w->spins = true;
+	pk_self.spins_us = (unsigned)pk_clock_us();
 	return budget();
+}
+
+bool pk_spin_crowded(void)
+{
+	if (!pk_load_relaxed(&crowded))
+		return false;
+	if ((unsigned)pk_clock_us() - pk_load_relaxed(&crowded_us) < CROWDED_US)
+		return true;
+	pk_store_relaxed(&crowded, false);
+	return false;
+}
+
+/* The thread has spun since pk_self.spins_us; by a budget that is far from AWAY_US. */
+static void look_at_clock(void)
+{
+	unsigned now = (unsigned)pk_clock_us();
+
+	if (pk_likely(now - pk_self.spins_us < AWAY_US) || pk_knob(spin) > pk_rounds_in(AWAY_US * 1000 / 2))
+		return;
+	pk_store_relaxed(&crowded_us, now);
+	pk_store_relaxed(&crowded, true);
 }
 
 /* Give the place up; false if w has none. */
@@ -141,6 +171,7 @@ static bool stop(struct pk_waiter *w)
 	if (!w->spins)
 		return false;
 	w->spins = false;
+	look_at_clock();
 	pk_sub_relaxed(&sockets[w->socket].spinning, 1);
 	return true;
 }

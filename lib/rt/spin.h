@@ -14,7 +14,11 @@
  * Where there are CPUs to spare a budget is a time, which is worth more than a sleep and
  * a wake-up cost: a round takes 4 to 60 ns (rt/rounds.h), and a queue of 16 is longer than
  * 300 short ones. PARKADE_SPIN is the least that it comes to, in rounds; below 256 it is taken
- * literally. */
+ * literally.
+ *
+ * Who finds that it has been without a CPU while it spun has seen that the CPUs are too few for the
+ * threads: they are *crowded*, for a while. A queue of spinners stands still then whenever the
+ * first of them is away. */
 #ifndef PK_SPIN_H
 #define PK_SPIN_H
 
@@ -62,6 +66,9 @@ void pk_spin_end(struct pk_waiter *w);
 /* The same for one who has spent the budget, and will sleep. There will be room for fewer,
  * until some have been served. */
 void pk_spin_missed(struct pk_waiter *w);
+
+/* Whether somebody has spun without a CPU of late. */
+bool pk_spin_crowded(void);
 
 /* Whether another waiter on that socket could spin now. */
 bool pk_spin_room(unsigned socket);

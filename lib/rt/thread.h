@@ -29,6 +29,7 @@ struct pk_thread {
 		unsigned looks; /* how many of its sleeps have ended with time */
 		int got;	/* EBUSY, or what a look has got: 0 the word, EALREADY by `pass` */
 	} wanted;
+	unsigned spins_us; /* since when it has a place among the spinners (rt/spin.c) */
 	/* The context with which it waits above its cohort, if it does (admit/levels.c). */
 	struct pk_waiter *context;
 	/* How many read locks the thread holds: a guide, as others may unlock them. */

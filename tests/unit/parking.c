@@ -12,6 +12,7 @@
 #include "pthread/turn.h"
 #include "rt/clock.h"
 #include "rt/config.h"
+#include "rt/rounds.h"
 #include "rt/spin.h"
 #include "rt/storey.h"
 #include "rt/thread.h"
@@ -459,5 +460,50 @@ START_TEST(spinners_miss_together)
 }
 END_TEST
 
+/* Who finds that it has spun without a CPU says so, for a while: others sleep in the queue then, and those in the lot are
+ * called, whoever is in the queue. _i: not if it was to spin for so long. */
+START_TEST(spinners_are_crowded)
+{
+	struct pk_site at = {NULL, &gate, 300, 0, true, NULL};
+	bool crowded = !_i;
+	struct pk_waiter *w;
+	pthread_t thread;
+
+	make_busy("1x8");
+	ck_assert_uint_ne(pk_rounds_in(1000), 0); /* or nobody could tell */
+	if (_i)
+		pk_config.spin = (int)pk_rounds_in(150000);
+	w = new_node(&pk_mcs);
+	w->socket = 0;
+	w->manner = PK_LEAVES;
+	thread = sleeper(0);
+	ck_assert(!pk_spin_crowded());
+	for (int n = 0; n < 4; n++) {
+		ck_assert_uint_ne(pk_spin_begin(w), 0);
+		pk_self.spins_us -= n % 2 ? 300 : 0;
+		n < 2 ? pk_spin_end(w) : pk_spin_missed(w);
+		if (n % 2) {
+			ck_assert_int_eq(pk_spin_crowded(), crowded);
+			usleep(11000); /* and again */
+		}
+		ck_assert(!pk_spin_crowded());
+	}
+	pk_lot_check(&gate, 0);
+	usleep(20000);
+	ck_assert(!pk_load_acquire(&back[0]));
+	pk_spin_begin(w);
+	pk_self.spins_us -= 1000000;
+	pk_spin_end(w);
+	if (crowded)
+		ck_assert_int_eq(pk_lot_manner(&at, 0), PK_STAYS);
+	else
+		gate.queue.tail = 0;
+	pk_lot_check(&gate, 0);
+	pthread_join(thread, NULL);
+	ck_assert_int_eq(manner[0], PK_CALLED);
+}
+END_TEST
+
 UNIT("parking", {lot_calls, 1}, {lot_groups, 1}, {lot_neighbours, 1}, {lot_is_told_by_handlers, 2}, {lot_moves, 1},
-     {lot_refuses, 1}, {lot_rotates, 1}, {lot_adapts, 1}, {spinners_learn, 1}, {spinners_miss_together, 1})
+     {lot_refuses, 1}, {lot_rotates, 1}, {lot_adapts, 1}, {spinners_learn, 1}, {spinners_miss_together, 1},
+     {spinners_are_crowded, 2})

@@ -412,6 +412,79 @@ START_TEST(window_grows)
 }
 END_TEST
 
+/* ---- sleepers that the lock has waited for ---- */
+
+static void wait_for_word(struct pk_waiter *w, int value)
+{
+	word = value;
+	pk_self.waits = w;
+	pk_self.wanted.word = &word;
+	pk_self.wanted.pass = NULL;
+}
+
+static int roused_behind(int i)
+{
+	int n = 0;
+
+	while (i + 1 + n < count && pk_state(node[i + 1 + n]->status) == PK_SPINNING)
+		n++;
+	return n;
+}
+
+/* All but the head sleep. */
+static void line_up_asleep(void)
+{
+	line_up("AAAAAAAAAAAAAA");
+	for (int i = 1; i < count; i++) {
+		node[i]->status = PK_PARKED;
+		node[i]->manner = PK_STAYS;
+		node[i]->slept = true;
+	}
+}
+
+/* One that is woken before its turn, and finds the word free, takes it, and wakes those behind it, more with each; if
+ * the word is taken it waits on, and fewer are woken next time. */
+START_TEST(sleepers_overtake)
+{
+	line_up_asleep();
+	for (int i = 1; i <= 2; i++) {
+		wait_for_word(node[i], 0);
+		node[i]->status = PK_SPINNING;
+		ck_assert_int_eq(pk_list_wait_in(&queue, node[i], NULL, NULL, true), PK_STOLEN);
+		ck_assert_int_eq(word, 1);
+		ck_assert_int_eq(roused_behind(i), i);
+		ck_assert_uint_eq(pk_list_window(&queue), (unsigned)i + 1);
+	}
+	wait_for_word(node[3], 1);
+	ck_assert(!pk_list_overtake(&queue, node[3]));
+	ck_assert_uint_eq(pk_list_window(&queue), 2);
+	wait_for_word(node[4], 0); /* what it stands for is not to be had by taking it */
+	pk_self.wanted.pass = (bool (*)(const int *))1;
+	ck_assert(!pk_list_overtake(&queue, node[4]));
+	ck_assert_int_eq(word, 0);
+	wait_for_word(node[5], 0); /* its node would be its last */
+	while (pk_waiter_take(node[5]->record))
+		;
+	ck_assert(!pk_list_overtake(&queue, node[5]));
+	ck_assert_int_eq(word, 0);
+}
+END_TEST
+
+/* So does one whose turn has come when it is up, but for taking the word. _i: one that had not slept; one in what is
+ * not the lock's queue; one that finds the word taken. */
+START_TEST(sleepers_hurry)
+{
+	line_up_asleep();
+	wait_for_word(node[1], _i == 3);
+	node[1]->status = PK_HEAD;
+	node[1]->slept = _i != 1;
+	ck_assert_int_eq(pk_list_wait_in(&queue, node[1], NULL, NULL, _i != 2), PK_IS_HEAD);
+	ck_assert_int_eq(word, _i == 3);
+	ck_assert_int_eq(roused_behind(1), _i == 0);
+	ck_assert_uint_eq(pk_list_window(&queue), _i == 0 ? 2 : 1);
+}
+END_TEST
+
 /* It is its turn before it sleeps again. */
 static bool crown(struct pk_queue *q)
 {
@@ -490,4 +563,5 @@ END_TEST
 UNIT("queue", {groups_by_socket, 3}, {leaver_looks, 1}, {resumes, 1}, {bounded, 1}, {word_free, 1},
      {shuffler_reaps, 1}, {head_reaps, 1},
      {pass_skips, 1}, {pass_empties, 1}, {left, 1}, {strangers, 1}, {moves, 1}, {splices, 1}, {splices_head, 1},
-     {splices_nobody, 1}, {window_grows, 1}, {window_grows_by_turns, 1}, {window_shrinks, 1}, {times_out, 1})
+     {splices_nobody, 1}, {window_grows, 1}, {window_grows_by_turns, 1}, {window_shrinks, 1}, {sleepers_overtake, 1},
+     {sleepers_hurry, 4}, {times_out, 1})

@@ -294,6 +294,52 @@ START_TEST(looks_away_in_a_queue)
 }
 END_TEST
 
+/* ---- heads that wait for long ---- */
+
+static int *to_free;
+static unsigned spent; /* rounds, before it is free */
+
+static unsigned free_it(struct pk_queue *q, struct pk_waiter *w, const int *word)
+{
+	(void)q;
+	(void)w;
+	(void)word;
+	*to_free = 0;
+	return spent;
+}
+
+/* A head that gets the word only after it has spun for longer than a sleep costs says that the lock is slow, as one
+ * that spins in vain. */
+START_TEST(heads_take_long)
+{
+	int word = 1;
+	struct pk_site at = {&word, &gate, 300, 0, true, NULL};
+	struct pk_admit_ops ops = pk_mcs;
+	struct pk_waiter *w;
+
+	pk_config.patience = 10000000;
+	pk_incarnation_next();
+	pk_topology_read("", "2x4");
+	pk_spin_setup();
+	pk_lot_setup("auto");
+	ops.tend = free_it;
+	to_free = &word;
+	ck_assert_uint_ne(pk_rounds_in(8000), 0);
+	w = new_node(&pk_mcs);
+	ck_assert_int_eq(pk_mcs.enter(&gate.queue, w, NULL), PK_IS_HEAD);
+	for (int n = 0; n < 4; n++) {
+		bool is_long = n % 2;
+
+		spent = is_long ? pk_rounds_in(10000) : 0;
+		at.spin = 2 * pk_rounds_in(30000);
+		gate.flags = n < 2 ? 0 : PK_FLAG_SLOW;
+		word = 1;
+		ck_assert_int_eq(pk_word_wait(&at, &ops, w, false, NULL), 0);
+		ck_assert_int_eq(!(gate.flags & PK_FLAG_SLOW), !is_long);
+	}
+}
+END_TEST
+
 /* ---- thieves ---- */
 
 /* Whether the word of the second can be stolen once that of the first has been, `us` later; *took: how long all of it takes. */
@@ -489,5 +535,5 @@ START_TEST(loses_the_word)
 }
 END_TEST
 
-UNIT("word", {heads_tell, 2}, {heads_probe, 1}, {looks_away, 1}, {looks_at_once, 2}, {looks_away_in_a_queue, 1},
+UNIT("word", {heads_tell, 2}, {heads_probe, 1}, {heads_take_long, 1}, {looks_away, 1}, {looks_at_once, 2}, {looks_away_in_a_queue, 1},
      {steals_once, 1}, {steals_again, 1}, {steals_by_habit, 1}, {loses_the_word, 1})
