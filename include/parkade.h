@@ -53,7 +53,7 @@ struct parkade_lock_stats {
 			       * nodes are a level of the machine, says parkade topology; else all are near) */
 	uint64_t turns;	      /* the next one was waiting already when the one before got it */
 	uint64_t turn_ns;     /* and got it after that time, of all these together: about how long it is held */
-	uint64_t stolen;      /* waits that ended by spinning, without a place in a queue */
+	uint64_t stolen;      /* waits that ended without a turn in a queue */
 	uint64_t sleeps;      /* how often waiters slept */
 };
 

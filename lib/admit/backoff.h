@@ -23,7 +23,7 @@ static inline enum pk_entered pk_back_off_enter(struct pk_queue *q, struct pk_wa
 
 static inline void pk_back_off_leave(struct pk_waiter *w)
 {
-	pk_spin_end(w);
+	pk_spin_done(w);
 	pk_waiter_free(w);
 }
 

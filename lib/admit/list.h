@@ -29,10 +29,11 @@
  *	first ones are woken by who has put them here, when it has let the lock go
  *	(pthread/cond.c).
  *	(4.2.2 wakes one successor, by the waiter as well.)
- *	So do others that have slept here, if the word is free when they are up: then it is not
- *	the lock that they wait for, but each other's wake-ups, one after the other, while
- *	threads that are awake have the lock many times. A queue that a holder without a CPU has left behind would
- *	never run dry again: those who come meet somebody now and then, and sleep behind the others.
+ *	So do others that have slept here, if the word is free when they are up, whether it is
+ *	their turn or not: then it is not the lock that they wait for, but each other's wake-ups,
+ *	one after the other, while threads that are awake have the lock many times. A queue that
+ *	a holder without a CPU has left behind would never run dry again: those who come meet
+ *	somebody now and then, and sleep behind the others. Not past a head that has lost patience.
  *
  * State of a waiter (`status`)
  *	from			to		by
@@ -242,12 +243,10 @@ PK_INLINE void pk_list_hurry(struct pk_queue *q, struct pk_waiter *w)
 /* w has been woken before its turn. True: it has the word, out of turn. */
 PK_INLINE bool pk_list_overtake(struct pk_queue *q, struct pk_waiter *w)
 {
-	if (!pk_doze_sees_free()) {
-		pk_list_narrow(q);
+	if (!pk_doze_sees_free())
 		return false;
-	}
 	pk_list_hurry(q, w);
-	return pk_waiters_idle(w->record) && pk_doze_take();
+	return pk_waiters_idle(w->record) > 1 && pk_doze_take(); /* or it could not queue next time (pthread/turn.c) */
 }
 
 /* Wait in the queue until w is the head. `whole`: q is the lock's own queue, of which one may be woken, and take the word,
@@ -257,6 +256,7 @@ PK_INLINE enum pk_entered pk_list_wait_in(struct pk_queue *q, struct pk_waiter *
 {
 	const bool stays = pk_waiter_stays(w); /* not to be read any more once it is abandoned */
 	unsigned budget = pk_spin_begin(w);
+	bool roused = false;
 
 	for (;;) {
 		uint32_t status = pk_load_acquire(&w->status); /* O3 */
@@ -264,7 +264,7 @@ PK_INLINE enum pk_entered pk_list_wait_in(struct pk_queue *q, struct pk_waiter *
 
 		if (state >= PK_HEAD) {
 			pk_spin_end(w);
-			if (whole && w->slept && state == PK_HEAD && pk_doze_sees_free())
+			if (state == PK_HEAD && whole && w->slept && pk_doze_sees_free())
 				pk_list_hurry(q, w);
 			return state == PK_HEAD ? PK_IS_HEAD : PK_ORPHANED;
 		}
@@ -273,13 +273,20 @@ PK_INLINE enum pk_entered pk_list_wait_in(struct pk_queue *q, struct pk_waiter *
 		if (state == PK_SPINNING) {
 			if (whole && w->slept && pk_list_overtake(q, w))
 				return PK_STOLEN;
+			roused = whole;
 			/* fails only if the state is final now */
 			if (pk_cas_relaxed(&w->status, &status, pk_in_state(status, PK_WAITING))) {
 				w->slept = false; /* it is awake before its turn, so nobody has moved it to the word */
 				budget = pk_spin_begin(w);
 			}
-		} else if (pk_spent(&budget) && !(stays && pk_list_park(w, status, deadline)) &&
-			   (stays ? pk_list_abandon(w) : pk_waiter_abandon(w))) {
+		} else if (pk_spent(&budget)) {
+			if (roused) { /* in vain */
+				roused = false;
+				pk_list_narrow(q);
+			}
+			if ((stays && pk_list_park(w, status, deadline)) ||
+			    !(stays ? pk_list_abandon(w) : pk_waiter_abandon(w)))
+				continue;
 			pk_spin_missed(w);
 			if (!stays)
 				return PK_OUT;

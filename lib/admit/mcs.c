@@ -4,7 +4,7 @@
  *
  * Paper: Mellor-Crummey and Scott, TOCS 1991, in the form that ShflLock gives it
  *	(lock state decoupled from the queue); all of it is in list.h.
- * Fairness: first come, first served among those who queue.
+ * Fairness: first come, first served among those who queue, unless they sleep and the lock waits for them (list.h, D11).
  * Cost: see list.h. */
 #include "admit/levels.h"
 #include "admit/list.h"

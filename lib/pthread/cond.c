@@ -696,7 +696,7 @@ static int wait_listed(struct pk_cond *c, pthread_mutex_t *mutex, struct pk_queu
 	/* release: pthread_cancel reads of the record what was written before */
 	pk_store_release(&w->status, pk_in_state(pk_load_relaxed(&w->status) + PK_STATE_MASK + 1, PK_BLOCKED));
 	list(c, w);
-	pk_doze_begin(w, &pk_mutex_of(mutex)->lock, NULL);
+	pk_doze_begin(w, &pk_mutex_of(mutex)->lock, NULL, NULL);
 	pk_fence(); /* C3 */
 	if (pk_unlikely(pk_load_acquire(&r->cancelled)) && !pk_self.acts)
 		stop_waiting(w);

@@ -104,9 +104,11 @@ enum pk_manner pk_lot_manner(const struct pk_site *at, unsigned socket)
 {
 	if (!pk_lot_open || (pk_lot_adapts && !(at->marks && pk_spin_limit(socket))))
 		return PK_STAYS;
-	if (pk_lot_adapts && pk_spin_crowded())
-		return PK_STAYS;
-	return pk_lot_adapts && pk_load_relaxed(&at->gate->flags) & PK_FLAG_SLOW ? PK_SLEEPS : PK_LEAVES;
+	if (!pk_lot_adapts)
+		return PK_LEAVES;
+	if (pk_load_relaxed(&at->gate->flags) & PK_FLAG_SLOW)
+		return PK_SLEEPS;
+	return pk_spin_crowded() ? PK_STAYS : PK_LEAVES;
 }
 
 static const void *object_of(const struct pk_gate *gate)
@@ -151,7 +153,7 @@ enum pk_manner pk_lot_park(struct pk_gate *gate, unsigned cohort, const struct t
 		stays = pk_futex_wait(&bay->calls, calls, &deadline) || is_delegate(bay);
 	}
 	pk_bay_leave(bay, object_of(gate));
-	if (stays)
+	if (stays || (pk_lot_adapts && pk_spin_crowded()))
 		return PK_STAYS;
 	return pk_spin_limit(socket_of(cohort)) ? PK_CALLED : PK_LEAVES;
 }

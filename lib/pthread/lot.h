@@ -40,7 +40,7 @@ enum pk_manner pk_lot_manner(const struct pk_site *at, unsigned socket);
 
 /* Sleep until called, or until that time (CLOCK_MONOTONIC) at the latest. May return
  * early. How to wait from then on: PK_CALLED or PK_LEAVES; or PK_STAYS if it is that late,
- * or there is no room to sleep here. */
+ * there is no room to sleep here, or the CPUs are crowded. */
 enum pk_manner pk_lot_park(struct pk_gate *gate, unsigned cohort, const struct timespec *until);
 
 /* To be called by who is going to wait in the queue: calls a sleeper now and then, so that
@@ -49,7 +49,7 @@ enum pk_manner pk_lot_park(struct pk_gate *gate, unsigned cohort, const struct t
 void pk_lot_rotate(struct pk_gate *gate, unsigned cohort, unsigned turn);
 
 /* To be called by everyone who has waited, when its wait is over in whatever way: calls
- * sleepers if nobody is in the queue. `cohort`: the caller's. */
+ * sleepers if nobody is in the queue, or the CPUs are crowded. `cohort`: the caller's. */
 void pk_lot_check(struct pk_gate *gate, unsigned cohort);
 /* The same for who has waited elsewhere: its cohort is that of the CPU it is on. */
 void pk_lot_check_here(struct pk_gate *gate);

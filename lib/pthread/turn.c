@@ -94,11 +94,12 @@ static int got(const struct pk_site *at, bool slept, const struct pk_deadline *d
 	return pk_self.wanted.got == EBUSY ? pk_word_wait(at, NULL, NULL, slept, deadline) : pk_self.wanted.got;
 }
 
-/* w has got the word out of turn: its place is given up, or the headship that it has got meanwhile. */
-static void stolen(const struct pk_site *at, const struct pk_admit_ops *ops, struct pk_waiter *w)
+/* w has got the word out of turn, and its place has been given up; if not, it may be the head by now, which it leaves to others
+ * with what comes with it (list.h, O3). */
+static void stolen(const struct pk_site *at, const struct pk_admit_ops *ops, struct pk_waiter *w, bool gave_up)
 {
 	pk_count(w, PK_STAT_stolen);
-	if (!pk_list_abandon(w) && pk_waiter_is_head(w))
+	if (!gave_up && pk_state(pk_load_acquire(&w->status)) == PK_HEAD)
 		leave(at->gate, ops, w, at->word);
 }
 
@@ -116,7 +117,7 @@ static int wait_queued(const struct pk_site *at, const struct pk_admit_ops *ops,
 	case PK_IS_HEAD:
 		return wait_as_head(at, ops, w, deadline);
 	case PK_STOLEN:
-		stolen(at, ops, w);
+		stolen(at, ops, w, pk_list_abandon(w));
 		return 0;
 	default:
 		return got(at, w->slept, deadline);
@@ -144,6 +145,7 @@ static bool barge(const struct pk_site *at, struct pk_record *r, unsigned socket
  * CALLED	spins all the same	OUT
  * STAYS	steals, or sleeps	sleeps in its place
  * SLEEPS	(does not look) steals, or sleeps in its place
+ * Before all that, where the queue is busy, and in the lot's stead: barge().
  */
 static int wait_once(const struct pk_site *at, const struct pk_admit_ops *ops, struct pk_record *r, unsigned socket,
 		     enum pk_manner manner, const struct pk_deadline *deadline)
@@ -176,7 +178,7 @@ static int wait_once(const struct pk_site *at, const struct pk_admit_ops *ops, s
 	w->policy = ops->policy;
 	w->manner = manner;
 	w->queue = NULL;
-	pk_doze_begin(w, at->word, at->pass);
+	pk_doze_begin(w, at->word, &at->gate->flags, at->pass);
 	if (pk_lot_open)
 		pk_lot_rotate(at->gate, pk_lot_cohort(socket, r->index), r->turns++);
 	ret = wait_queued(at, ops, w, deadline);
@@ -275,7 +277,7 @@ void pk_turn_settle(const struct pk_site *at, struct pk_waiter *w, pk_steal *ste
 		wait_as_head(at, ops, w, NULL);
 		break;
 	case PK_STOLEN:
-		stolen(at, ops, w);
+		stolen(at, ops, w, pk_waiter_abandon(w));
 		break;
 	default:
 		got(at, true, NULL);

@@ -81,7 +81,7 @@ struct turn {
 	unsigned budget;     /* for how many rounds it has been spinning */
 	uint64_t began;	     /* when the head read the clock in its last spin, or 0, */
 	unsigned rounds;     /* and how many rounds later it has got the word, */
-	unsigned spun;	     /* and how many it has spun in all then */
+	unsigned spun;	     /* and how many it has spun in all then, since it has come */
 	bool lost;	     /* it has seen the word free, and has not got it */
 	bool slow;	     /* what a head has seen of the lock: it is slow, */
 	bool alone;	     /* and nobody is behind it */
@@ -187,7 +187,7 @@ static bool spin(struct turn *t, unsigned budget)
 		if (!seen) {
 			if (pk_cas_acquire(t->at->word, &seen, t->take)) { /* O6 */
 				t->rounds = left - budget;
-				t->spun = whole - budget;
+				t->spun += whole - budget;
 				return true;
 			}
 			t->lost = true;
@@ -212,6 +212,7 @@ static bool spin(struct turn *t, unsigned budget)
 			gap = gap < widest / 2 ? 2 * gap : widest;
 		}
 	} while (!pk_spent(&budget));
+	t->spun += whole;
 	return false;
 }
 

@@ -11,6 +11,7 @@
 
 #include <errno.h>
 
+#include "base/layout.h"
 #include "rt/clock.h"
 #include "rt/config.h"
 #include "rt/thread.h"
@@ -36,12 +37,13 @@ bool pk_doze_looks(void)
 	return look_at_word;
 }
 
-void pk_doze_begin(struct pk_waiter *w, const int *word, bool (*pass)(const int *word))
+void pk_doze_begin(struct pk_waiter *w, const int *word, const uint64_t *flags, bool (*pass)(const int *word))
 {
 	/* First this: then a handler that waits as well leaves the rest alone (pthread/turn.c). */
 	pk_store_relaxed(&pk_self.waits, w);
 	pk_handlers_see();
 	pk_self.wanted.word = word;
+	pk_self.wanted.flags = flags;
 	pk_self.wanted.pass = pass;
 	pk_self.wanted.due = 0;
 	pk_self.wanted.naps = pk_self.wanted.looks = 0;
@@ -112,7 +114,8 @@ int pk_doze(const void *word, uint32_t expected, const struct pk_deadline *deadl
 
 bool pk_doze_sees_free(void)
 {
-	return pk_self.waits && !pk_self.wanted.pass && !pk_load_relaxed(pk_self.wanted.word);
+	return pk_self.waits && !pk_self.wanted.pass && pk_self.wanted.flags && !pk_load_relaxed(pk_self.wanted.word) &&
+	       !(pk_load_relaxed(pk_self.wanted.flags) & PK_FLAG_QUEUE);
 }
 
 bool pk_doze_take(void)

@@ -27,9 +27,10 @@ void pk_doze_setup(void (*look)(bool last));
 /* Whether anything looks. */
 bool pk_doze_looks(void);
 
-/* The thread begins to wait with node w (pk_self.waits), for that word, or what `pass` takes (pthread/word.h). */
+/* The thread begins to wait with node w (pk_self.waits), for that word, or what `pass` takes (pthread/word.h). `flags`: the
+ * gate's, or null: it takes the word by a look only. */
 struct pk_waiter;
-void pk_doze_begin(struct pk_waiter *w, const int *word, bool (*pass)(const int *word));
+void pk_doze_begin(struct pk_waiter *w, const int *word, const uint64_t *flags, bool (*pass)(const int *word));
 
 /* As pk_futex_wait(), for a thread that waits in a queue (pk_self.waits). It may return early, with the place given up.
  */
@@ -38,7 +39,8 @@ int pk_doze(const void *word, uint32_t expected, const struct pk_deadline *deadl
 /* For one that sleeps there in another way, for 100 ms at most, and again: it has done so. */
 void pk_doze_over(void);
 
-/* Whether the word that the thread waits for is free (no, if `pass` takes what it stands for); take it. */
+/* Whether the word that the thread waits for is free, and may be taken out of turn (not if `pass` takes what it stands for,
+ * nor past a head that has lost patience); take it. */
 bool pk_doze_sees_free(void);
 bool pk_doze_take(void);
 

@@ -171,12 +171,18 @@ static bool stop(struct pk_waiter *w)
 	if (!w->spins)
 		return false;
 	w->spins = false;
-	look_at_clock();
 	pk_sub_relaxed(&sockets[w->socket].spinning, 1);
 	return true;
 }
 
 void pk_spin_end(struct pk_waiter *w)
+{
+	if (w->spins)
+		look_at_clock();
+	pk_spin_done(w);
+}
+
+void pk_spin_done(struct pk_waiter *w)
 {
 	if (stop(w) && pk_load_relaxed(&sockets[w->socket].shares) < sockets[w->socket].limit * SHARES)
 		pk_add_relaxed(&sockets[w->socket].shares, 1);
@@ -193,6 +199,8 @@ static bool counts(unsigned socket)
 
 void pk_spin_missed(struct pk_waiter *w)
 {
+	if (w->spins)
+		look_at_clock();
 	/* One place remains: with none, nobody would find out that it has become worth it. */
 	if (stop(w) && pk_load_relaxed(&sockets[w->socket].shares) >= 2 * SHARES && counts(w->socket) &&
 	    pk_sub_relaxed(&sockets[w->socket].shares, SHARES) < 2 * SHARES)

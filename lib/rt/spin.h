@@ -63,6 +63,8 @@ bool pk_spin_anywhere(void);
  * has been called, for the budget that is returned (0: no). Its end is pk_spin_end(). */
 unsigned pk_spin_begin(struct pk_waiter *w);
 void pk_spin_end(struct pk_waiter *w);
+/* The same for who has the lock by now: no clock is read. */
+void pk_spin_done(struct pk_waiter *w);
 /* The same for one who has spent the budget, and will sleep. There will be room for fewer,
  * until some have been served. */
 void pk_spin_missed(struct pk_waiter *w);

@@ -23,6 +23,7 @@ struct pk_thread {
 	/* What it waits for then (rt/doze.h; pthread/word.h, pk_site). */
 	struct {
 		const int *word;
+		const uint64_t *flags;
 		bool (*pass)(const int *word);
 		uint64_t due;	/* when it looks next, in us, if its sleeps are short, or 0, */
 		unsigned naps;	/* and how often it has done so, */

@@ -70,7 +70,7 @@ static void begin(void)
 {
 	pk_config.look = FIRST_US / 1000;
 	pk_doze_setup(look);
-	pk_doze_begin(&waiter, &word, NULL);
+	pk_doze_begin(&waiter, &word, NULL, NULL);
 }
 
 /* Twice as long each time, or up to a quarter less; from the sixth time on there is no other way. */
@@ -194,7 +194,7 @@ START_TEST(handlers_that_wait)
 	pk_self.waits = NULL;
 	pk_self.wanted.word = NULL;
 	ck_assert(signal(SIGTRAP, handler) != SIG_ERR);
-	STEPPED(pk_doze_begin(&waiter, &word, NULL));
+	STEPPED(pk_doze_begin(&waiter, &word, NULL, NULL));
 	ck_assert_uint_ge(steps, 8);
 	ck_assert_uint_eq(early, 0);
 	ck_assert_ptr_eq(pk_self.wanted.word, &word);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "admit/list.h"
+#include "base/layout.h"
 #include "rt/config.h"
 #include "rt/topology.h"
 #include "unit.h"
@@ -414,12 +415,16 @@ END_TEST
 
 /* ---- sleepers that the lock has waited for ---- */
 
+static uint64_t flags;
+
 static void wait_for_word(struct pk_waiter *w, int value)
 {
 	word = value;
 	pk_self.waits = w;
 	pk_self.wanted.word = &word;
 	pk_self.wanted.pass = NULL;
+	pk_self.wanted.flags = &flags;
+	flags = 0;
 }
 
 static int roused_behind(int i)
@@ -443,7 +448,7 @@ static void line_up_asleep(void)
 }
 
 /* One that is woken before its turn, and finds the word free, takes it, and wakes those behind it, more with each; if
- * the word is taken it waits on, and fewer are woken next time. */
+ * the word is taken it waits on, and if it has to sleep again fewer are woken next time. */
 START_TEST(sleepers_overtake)
 {
 	line_up_asleep();
@@ -457,14 +462,22 @@ START_TEST(sleepers_overtake)
 	}
 	wait_for_word(node[3], 1);
 	ck_assert(!pk_list_overtake(&queue, node[3]));
+	wait_for_word(node[3], 0); /* past a head that has lost patience */
+	flags = PK_FLAG_QUEUE;
+	ck_assert(!pk_list_overtake(&queue, node[3]));
+	ck_assert_int_eq(word, 0);
+	wait_for_word(node[3], 1); /* woken in vain */
+	node[3]->status = PK_SPINNING;
+	node[3]->manner = PK_LEAVES;
+	ck_assert_int_eq(pk_list_wait_in(&queue, node[3], NULL, NULL, true), PK_OUT);
 	ck_assert_uint_eq(pk_list_window(&queue), 2);
 	wait_for_word(node[4], 0); /* what it stands for is not to be had by taking it */
 	pk_self.wanted.pass = (bool (*)(const int *))1;
 	ck_assert(!pk_list_overtake(&queue, node[4]));
 	ck_assert_int_eq(word, 0);
 	wait_for_word(node[5], 0); /* its node would be its last */
-	while (pk_waiter_take(node[5]->record))
-		;
+	while (pk_waiters_idle(node[5]->record) > 1)
+		pk_waiter_take(node[5]->record);
 	ck_assert(!pk_list_overtake(&queue, node[5]));
 	ck_assert_int_eq(word, 0);
 }
