@@ -146,20 +146,24 @@ unsigned pk_spin_begin(struct pk_waiter *w)
 
 bool pk_spin_crowded(void)
 {
+	unsigned since;
+
 	if (!pk_load_relaxed(&crowded))
 		return false;
-	if ((unsigned)pk_clock_us() - pk_load_relaxed(&crowded_us) < CROWDED_US)
+	since = pk_load_relaxed(&crowded_us); /* before the clock, or it may be later */
+	if ((unsigned)pk_clock_us() - since < CROWDED_US)
 		return true;
 	pk_store_relaxed(&crowded, false);
 	return false;
 }
 
-/* The thread has spun since pk_self.spins_us; by a budget that is far from AWAY_US. */
+/* The thread has spun since pk_self.spins_us; by a budget that is far from AWAY_US. Where there are several sockets, and
+ * many spin, one or the other is always held up by something. */
 static void look_at_clock(void)
 {
 	unsigned now = (unsigned)pk_clock_us();
 
-	if (pk_likely(now - pk_self.spins_us < AWAY_US) || pk_knob(spin) > pk_rounds_in(AWAY_US * 1000 / 2))
+	if (pk_likely(now - pk_self.spins_us < AWAY_US) || pk_sockets > 1 || pk_knob(spin) > pk_rounds_in(AWAY_US * 1000 / 2))
 		return;
 	pk_store_relaxed(&crowded_us, now);
 	pk_store_relaxed(&crowded, true);

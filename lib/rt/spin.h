@@ -18,7 +18,7 @@
  *
  * Who finds that it has been without a CPU while it spun has seen that the CPUs are too few for the
  * threads: they are *crowded*, for a while. A queue of spinners stands still then whenever the
- * first of them is away. */
+ * first of them is away. (Where there is one socket.) */
 #ifndef PK_SPIN_H
 #define PK_SPIN_H
 
