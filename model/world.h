@@ -23,7 +23,7 @@ enum {
 	MC_MESSAGES = 256, /* views that stores carry, */
 	MC_CHECKED = 512,  /* and places that are looked at for races, at most */
 	MC_FREED = 4,
-	MC_LOCAL = 208,
+	MC_LOCAL = 224,
 };
 
 struct mc_view {
