@@ -157,7 +157,10 @@ static int wait_once(const struct pk_site *at, const struct pk_admit_ops *ops, s
 	if (pk_queue_busy(&at->gate->queue) && barge(at, r, socket))
 		return 0;
 	if (pk_queue_busy(&at->gate->queue) && manner != PK_CALLED && (manner == PK_SLEEPS || !pk_spin_room(socket))) {
-		if (pk_word_steal(at)) {
+		bool taken = deadline || pk_spin_limit(socket) ? pk_word_steal(at) : pk_word_lurk(at);
+
+		r = pk_thread_record(); /* another one if a handler has forked */
+		if (taken) {
 			pk_count_in(r, PK_STAT_stolen);
 			return 0;
 		}
@@ -166,7 +169,7 @@ static int wait_once(const struct pk_site *at, const struct pk_admit_ops *ops, s
 	}
 	if (deadline && !ops->abortable)
 		w = NULL;
-	else if (pk_waiters_idle(r) < 2) /* this one may stay behind, and a wait for a condition variable needs one */
+	else if (!r || pk_waiters_idle(r) < 2) /* this one may stay behind, and a wait for a condition variable needs one */
 		w = NULL;
 	else
 		w = pk_waiter_take(r);

@@ -63,6 +63,11 @@ enum {
 	STOLEN_SHARE = 15,
 	/* or if it had seen it free before, and another thread has got it: that one came back at once. */
 	LOST_NS = 3000,
+	/* Who lurks spins for as long as a head if it has got the word in so small a part of a thief's budget the last time. */
+	BRIEF = 3,
+	/* If it has spun in vain it naps so many times. When that has been in vain, too, it does not the next 1, 3, 7, 15 times. */
+	NAPS = 3,
+	NAPS_IN_VAIN = 4,
 	/* It knows when it has got the word if it has looked away for so many rounds before. */
 	CLOCK_GAP = 4,
 	/* A head that has spun for so long would have had its CPU do more had it slept. With 4 us the queues of eight sockets
@@ -338,13 +343,16 @@ static unsigned sated_ns(void)
 
 /* Two thieves would hand a section to and fro as well (look_away()). Who is back for what it has just stolen has got less than its way
  * to this CPU, or the wait for it, costs, or has stolen it from one that wanted it again at once, and does so itself. If that is a
- * habit it is to queue, which means to sleep, as thieves are where nobody may spin. */
-bool pk_word_steal(const struct pk_site *at)
+ * habit it is to queue, which means to sleep, as thieves are where nobody may spin. `brief`: the budget of one that has got it
+ * soon the last time. `vain`: it has spun, and has not got it. */
+static bool steal(const struct pk_site *at, unsigned brief, bool *vain)
 {
 	struct turn t = {.at = at, .take = 1};
+	unsigned budget = pk_spin_steal(at->spin);
 	uint64_t now;
 	bool back, taken;
 
+	*vain = false;
 	if (pk_load_relaxed(&at->gate->flags) & (PK_FLAG_QUEUE | PK_FLAG_SPINNER))
 		return false;
 	now = pk_clock_ns();
@@ -354,14 +362,55 @@ bool pk_word_steal(const struct pk_site *at)
 		return false;
 	if (pk_or_relaxed(&at->gate->flags, PK_FLAG_SPINNER) & PK_FLAG_SPINNER)
 		return false;
-	taken = spin(&t, pk_spin_steal(at->spin));
+	taken = spin(&t, pk_self.stolen.word == at->word && pk_self.stolen.rounds <= budget / BRIEF ? brief : budget);
 	pk_and_relaxed(&at->gate->flags, ~PK_FLAG_SPINNER);
+	*vain = !taken;
 	if (taken) {
 		mark(at, false);
 		pk_self.stolen.ns = now;
 		pk_self.stolen.rounds = t.rounds;
 		pk_self.stolen.lost = t.lost;
-		pk_self.stolen.word = at->word;
 	}
+	pk_self.stolen.word = taken ? at->word : NULL;
 	return taken;
+}
+
+bool pk_word_steal(const struct pk_site *at)
+{
+	bool vain;
+
+	return steal(at, pk_spin_steal(at->spin), &vain);
+}
+
+/* Nobody wakes a napper, so nobody has to know of it. It looks once each time: who finds the word free then, and not in a
+ * spin before, has found that it is free for long now and then. */
+static bool nap_for(const struct pk_site *at)
+{
+	const uint32_t nobody = 0;
+
+	if (pk_self.no_naps) {
+		pk_self.no_naps--;
+		return false;
+	}
+	for (unsigned i = 0; i < NAPS; i++) {
+		int seen = 0;
+
+		pk_futex_wait_for(&nobody, 0, PK_NAP_US);
+		if (pk_load_relaxed(&at->gate->flags) & PK_FLAG_QUEUE)
+			return false;
+		if (!pk_load_relaxed(at->word) && pk_cas_acquire(at->word, &seen, 1)) { /* O6 */
+			pk_self.napped = 0;
+			return true;
+		}
+	}
+	pk_self.napped += pk_self.napped < NAPS_IN_VAIN;
+	pk_self.no_naps = (uint8_t)((1u << pk_self.napped) - 1);
+	return false;
+}
+
+bool pk_word_lurk(const struct pk_site *at)
+{
+	bool vain;
+
+	return steal(at, at->spin, &vain) || (vain && pk_rounds_in(1000) && nap_for(at));
 }

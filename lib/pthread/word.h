@@ -45,4 +45,11 @@ int pk_word_wait(const struct pk_site *at, const struct pk_admit_ops *ops, struc
  * contended more than by a second head. */
 bool pk_word_steal(const struct pk_site *at);
 
+/* The same, and if it has spun in vain it naps a few times, and takes the word if it is free then. It is in no queue, so
+ * it takes longer than it has to if the word is free in between.
+ *
+ * Where CPUs are few: a thread that is woken is often put behind the one that has woken it, on its CPU, and the other CPU,
+ * whose thread has just gone to sleep, is idle until the kernel's next tick. */
+bool pk_word_lurk(const struct pk_site *at);
+
 #endif

@@ -50,6 +50,7 @@ struct pk_thread {
 	bool back;     /* and has come back for at once */
 	uint8_t habit; /* how often it has come back for it alone, of late, */
 	uint8_t greed; /* and for what it had stolen */
+	uint8_t napped, no_naps; /* how often it has napped in vain, and for how many times it does not (pthread/word.c) */
 	/* The one that it has stolen last: so many rounds after that time, and not at the first try (pthread/word.c). */
 	struct {
 		const int *word;

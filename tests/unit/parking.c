@@ -12,6 +12,7 @@
 #include "pthread/turn.h"
 #include "rt/clock.h"
 #include "rt/config.h"
+#include "rt/futex.h"
 #include "rt/rounds.h"
 #include "rt/spin.h"
 #include "rt/storey.h"
@@ -530,6 +531,58 @@ START_TEST(spinners_are_crowded)
 }
 END_TEST
 
+/* ---- who naps before it queues ---- */
+
+static struct {
+	int word;
+	unsigned naps; /* that were in vain */
+} napper;
+
+static void *wait_for_it(void *timed)
+{
+	struct timespec soon = pk_clock_after(0); /* the wrapper's: far away */
+	struct pk_deadline deadline = {&soon, CLOCK_MONOTONIC};
+	struct pk_site at = {&napper.word, &gate, 300, 0, true, NULL};
+
+	pk_self.napped = 0;
+	ck_assert_int_eq(pk_turn_wait(&at, timed ? &deadline : NULL), 0);
+	napper.naps = pk_self.napped;
+	return NULL;
+}
+
+/* Where nobody may spin, and not with a deadline. _i: there; with a deadline; where there is no room to spin. */
+START_TEST(naps_where_cpus_are_few)
+{
+	pthread_t thread;
+
+	pk_config.spin = 300;
+	pk_topology_read("", _i == 2 ? "1x8" : "1x2");
+	pk_config.parking = "queue";
+	pk_spin_setup();
+	pk_incarnation_setup();
+	pk_incarnation_next();
+	pk_thread_setup(pk_turn_gone);
+	pk_policy_select("mcs");
+	pk_lot_setup("queue");
+	pk_rounds_in(1000); /* find out how long a round is */
+	for (int i = 0; i < 6 && _i == 2; i++)
+		ck_assert_uint_gt(pk_spin_begin(new_node(&pk_mcs)), 0);
+	ck_assert(!pk_spin_room(0));
+	node[0] = new_node(&pk_mcs);
+	ck_assert_int_eq(pk_mcs.enter(&gate.queue, node[0], NULL), PK_IS_HEAD);
+	napper.word = 1;
+	ck_assert_int_eq(pthread_create(&thread, NULL, wait_for_it, _i == 1 ? &napper : NULL), 0);
+	while (!pk_load_acquire(&node[0]->next)) /* it has queued */
+		sched_yield();
+	pk_mcs.leave(&gate.queue, node[0], &napper.word);
+	pk_store_release(&napper.word, 0);
+	pk_futex_wake(&napper.word, 1);
+	pthread_join(thread, NULL);
+	ck_assert_int_ne(napper.word, 0);
+	ck_assert_uint_eq(napper.naps, _i == 0);
+}
+END_TEST
+
 UNIT("parking", {lot_calls, 1}, {lot_groups, 1}, {lot_neighbours, 1}, {lot_is_told_by_handlers, 2}, {lot_moves, 1},
      {lot_refuses, 1}, {lot_rotates, 1}, {lot_adapts, 1}, {spinners_learn, 1}, {spinners_miss_together, 1},
-     {spinners_are_crowded, 2})
+     {spinners_are_crowded, 2}, {naps_where_cpus_are_few, 3})

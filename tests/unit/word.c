@@ -535,5 +535,144 @@ START_TEST(loses_the_word)
 }
 END_TEST
 
+/* ---- who lurks ---- */
+
+enum { NAP_US = 50, NAPS = 3 };
+
+static void make_two_cpus(struct pk_site *at)
+{
+	int word = 0, *its = at->word;
+	uint64_t took;
+
+	pk_incarnation_setup();
+	pk_incarnation_next();
+	pk_topology_read("", "1x2");
+	pk_spin_setup();
+	at->word = &word;
+	steal_twice(at, at, 1000, &took); /* and find out how long a round is */
+	at->word = its;
+	pk_self.greed = 0;
+}
+
+/* Who has napped in vain does not the next time, then not the next three times, ... 15 at most, until it has got the word. */
+START_TEST(naps_seldom)
+{
+	static const unsigned skipped[] = {1, 3, 7, 15, 15};
+	int word = 1;
+	struct pk_site at = {&word, &gate, 300, 0, true, NULL};
+
+	make_two_cpus(&at);
+	for (unsigned n = 0; n < sizeof(skipped) / sizeof(skipped[0]); n++) {
+		uint64_t began = pk_clock_us();
+
+		ck_assert(!pk_word_lurk(&at));
+		ck_assert_uint_ge(pk_clock_us() - began, NAPS * NAP_US);
+		ck_assert_uint_eq(pk_self.no_naps, skipped[n]);
+		for (unsigned i = skipped[n]; i; i--) {
+			ck_assert(!pk_word_lurk(&at));
+			ck_assert_uint_eq(pk_self.no_naps, i - 1);
+		}
+	}
+	/* Nor if it has not spun, as one does, or has no patience: those are to have the word. */
+	gate.flags = _i ? PK_FLAG_QUEUE : PK_FLAG_SPINNER;
+	word = 0;
+	ck_assert(!pk_word_lurk(&at));
+	gate.flags = 0;
+	ck_assert(pk_word_lurk(&at));
+	ck_assert_int_eq(word, 1);
+}
+END_TEST
+
+static struct {
+	int word;
+	unsigned asked, done; /* how often it is to be let go, and has been */
+	uint64_t flags;	      /* that are set before */
+} owned;
+
+static void *lets_go(void *unused)
+{
+	for (unsigned n = 1;; n++) {
+		while (pk_load_acquire(&owned.asked) != n)
+			if (pk_load_relaxed(&over))
+				return unused;
+		usleep(NAP_US);
+		pk_or_relaxed(&gate.flags, owned.flags);
+		pk_store_release(&owned.word, 0);
+		pk_store_release(&owned.done, n);
+	}
+}
+
+/* Who naps takes the word that has been let go meanwhile, but not if a head has lost patience. */
+START_TEST(naps_and_takes)
+{
+	struct pk_site at = {&owned.word, &gate, 300, 0, true, NULL};
+	uint64_t began = pk_clock_us();
+	unsigned got = 0, napped = 0;
+	pthread_t t;
+
+	make_two_cpus(&at);
+	owned.flags = _i ? PK_FLAG_QUEUE : 0;
+	ck_assert_int_eq(pthread_create(&t, NULL, lets_go, NULL), 0);
+	while ((_i ? napped < 20 : !got) && pk_clock_us() - began < 40 * UINT64_C(1000000)) {
+		uint64_t since = pk_clock_us();
+
+		gate.flags = 0;
+		owned.word = 1;
+		pk_self.stolen.word = NULL;
+		pk_self.no_naps = 0;
+		pk_self.napped = 1;
+		pk_store_release(&owned.asked, owned.asked + 1);
+		if (!pk_word_lurk(&at)) {
+			napped += pk_clock_us() - since >= NAP_US;
+		} else if (!pk_self.stolen.word) { /* not while it has spun */
+			ck_assert_int_eq(pk_load_relaxed(&owned.word), 1);
+			ck_assert_uint_eq(pk_self.napped, 0);
+			got++;
+		}
+		while (pk_load_acquire(&owned.done) != owned.asked)
+			sched_yield();
+	}
+	pk_store_relaxed(&over, true);
+	pthread_join(t, NULL);
+	if (_i)
+		ck_assert_uint_eq(got, 0);
+	else
+		ck_assert_uint_gt(got, 0);
+	ck_assert_uint_ge(napped, _i ? 20 : 0);
+}
+END_TEST
+
+/* Who has stolen the word at once spins for as long as a head the next time; not who has waited for it, nor who has spun in
+ * vain since. */
+START_TEST(lurks_for_long)
+{
+	enum { TIMES = 20 };
+	int word = 1;
+	struct pk_site at = {&word, &gate, 0, 0, true, NULL};
+	uint64_t least[4] = {UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX};
+
+	make_two_cpus(&at);
+	at.spin = pk_rounds_in(300000);
+	for (unsigned n = 0; n < 4 * TIMES; n++) {
+		uint64_t began;
+
+		pk_self.no_naps = 1;
+		if (n % 4 < 3) {
+			pk_self.stolen.word = n % 4 ? &word : NULL;
+			pk_self.stolen.rounds = n % 4 == 2 ? at.spin / 12 : at.spin / 6;
+			pk_self.stolen.ns = 0; /* long ago */
+		} /* else it has just spun in vain */
+		began = pk_clock_ns();
+		ck_assert(!pk_word_lurk(&at));
+		began = pk_clock_ns() - began;
+		least[n % 4] = began < least[n % 4] ? began : least[n % 4];
+	}
+	for (int i = 0; i < 4; i++)
+		if (i != 2)
+			ck_assert_uint_lt(2 * least[i], least[2]);
+}
+END_TEST
+
 UNIT("word", {heads_tell, 2}, {heads_probe, 1}, {heads_take_long, 1}, {looks_away, 1}, {looks_at_once, 2}, {looks_away_in_a_queue, 1},
-     {steals_once, 1}, {steals_again, 1}, {steals_by_habit, 1}, {loses_the_word, 1})
+     {steals_once, 1}, {steals_again, 1}, {steals_by_habit, 1}, {loses_the_word, 1}, {naps_seldom, 2},
+     {naps_and_takes, 2}, {lurks_for_long, 1})
