@@ -96,15 +96,20 @@ def alone(threads, calls=ALONE):
             for n in threads for call in calls]
 
 
+def one_mutex(group, n, section, out):
+    how = ["-l", "2"] if section == "2 lines" else ["-H", str(TIMES[section])]
+    return Micro(group, f"{n} thread{'s' if n > 1 else ''}, {section} held, {out} outside",
+                 ["mutex", "-n", str(n), *how, "-o", str(TIMES[out])],
+                 about={"threads": n, "section": section, "outside": out})
+
+
 def grid(threads, sections=SECTIONS, outside=OUTSIDE):
-    cells = []
-    for section in sections:
-        how = ["-l", "2"] if section == "2 lines" else ["-H", str(TIMES[section])]
-        cells += [Micro("grid", f"{n} threads, {section} held, {out} outside",
-                        ["mutex", "-n", str(n), *how, "-o", str(TIMES[out])],
-                        about={"threads": n, "section": section, "outside": out})
-                  for out in outside for n in threads]
-    return cells
+    return [one_mutex("grid", n, section, out) for section in sections for out in outside for n in threads]
+
+
+def lone(sections=SECTIONS, outside=OUTSIDE):
+    """The grid's work by one thread, from which follows what any lock could reach there (results.py)."""
+    return [one_mutex("lone", 1, section, out) for section in sections for out in outside]
 
 
 def papers(threads, brief=False):
@@ -137,7 +142,7 @@ def plan(size, cpus):
                 + grid(over, ("0", "2 lines", "1us"), ("0", "1us")) + papers((2 * cpus,), brief=True)), 3, 0.15
     if size == "normal":
         return alone((1, 2)) + grid(sorted({2, *over, cpus}), outside=("0", "1us")) + papers((2 * cpus,)), 5, 0.4
-    return (alone((1, 2)) + grid((2, 3, 4, 8, 16, 32, 64, 128, 256))
+    return (alone((1, 2)) + lone() + grid((2, 3, 4, 8, 16, 32, 64, 128, 256))
             + papers(sorted({2, 2 * cpus, 8 * cpus}))), 5, 0.5
 
 

@@ -11,7 +11,7 @@ from .contest import QUIET
 from .results import MEAN, SHORT, geometric_mean
 
 FASTER = 1.05                   # from there on it is worth to say which lock it was
-TITLES = {"alone": "Calls that nobody disturbs", "grid": "One mutex: threads, critical sections, work outside",
+TITLES = {"alone": "Calls that nobody disturbs", "lone": "One mutex and one thread, with the work of the grid", "grid": "One mutex: threads, critical sections, work outside",
           "papers": "The papers' benchmarks, condition variables, thread pools", "memory": "Memory",
           "programs": "Real programs", "command": "Command"}
 
@@ -35,7 +35,7 @@ def columns(row, cpus):
     spread = f"{min(row.ratios):.2f} .. {max(row.ratios):.2f}" if row.ratios else "-"
     marks = ("!" if row.faults(cpus) else "") + ("~" if row.noise > QUIET else "")
     return [row.name, row.contestant, short(before), short(after), ratio(row.ratio), spread, ratio(row.cpu),
-            ratio(row.wait), f"{row.noise:.0%}", marks]
+            ratio(row.wait), ratio(row.longest), f"{row.noise:.0%}", marks]
 
 
 def document(results):
@@ -43,13 +43,14 @@ def document(results):
     data, rows = results.data, results.rows()
     machine, first = data["machine"], results.names[0]
     cpus = machine["cpus"]
-    heads = ["", "contestant", f"{first}, 1/s", "its own, 1/s", "ratio", "spread", "CPU", "p99.9", "others", ""]
+    heads = ["", "contestant", f"{first}, 1/s", "its own, 1/s", "ratio", "spread", "CPU", "p99.9", "longest", "others", ""]
     parts = [("head", f"Locks measured: {' against '.join([', '.join(results.names[1:]), first])}"),
              ("text", f"{data['date']}, parkade {data['release']}, {machine['cpus']} CPUs ({machine['model']}, "
               f"{machine['machine']}), Linux {machine['kernel']}, {machine['libc']}."),
              ("text", f"The contestants ran in turns. Ratio: the median over the rounds of a contestant's rate and {first}'s "
               "in the same round, above 1 is faster; spread: the least and the most; CPU: the same of the processor time "
-              "of an operation, and p99.9 of the 99.9th percentile of the waits for a lock, below 1 is better; others: the "
+              "of an operation, p99.9 of the 99.9th percentile of the waits for a lock, longest of the longest one, below 1 is "
+              "better (a lock that leaves its waiters for a thousand sections has a short percentile and a long wait); others: the "
               f"share of the machine that other programs used. !: not good enough. ~: others used more than {QUIET:.0%} in "
               "every round, so the numbers say little.")]
     for n, name in enumerate(results.names[1:], 1):
@@ -60,6 +61,10 @@ def document(results):
                  f"{sum(row.noise > QUIET for row in mine)} of them are noisy"]
         if good:
             items.append(f"{name}: geometric mean of the grid {good:.2f} (at least {MEAN:g} is wanted)")
+        possible = results.possible() if n == 1 else None
+        if possible:
+            items.append(f"a lock that is handed over in no time would reach {geometric_mean(possible):.2f} there, by what one "
+                         "thread does: sections one after the other, or all CPUs busy, whichever is less")
         if over:
             items.append(f"{name}: of its cells with more threads than CPUs, sections of {' or '.join(SHORT)} and no work "
                          f"outside {over:.2f}")

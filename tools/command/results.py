@@ -85,6 +85,22 @@ class Results:
                 if entry["rounds"]]
 
 
+    def possible(self):
+        """The ratios that a lock could reach in the grid that is handed over in no time, by what one thread does: sections
+        one after the other, or all CPUs busy, whichever is less. None where that was not measured."""
+        rates = {}
+        for row in (row for row in self.rows() if row.group == "lone"):
+            where = row.about["section"], row.about["outside"]
+            rates[where] = max(rates.get(where, 0), *(row.median(n, "rate") for n in (0, row.number)))
+        cells = {row.name: row for row in self.rows() if row.group == "grid"}.values()
+        try:
+            return [min(rates[row.about["section"], "0"],
+                        self.data["machine"]["cpus"] * rates[row.about["section"], row.about["outside"]])
+                    / row.median(0, "rate") for row in cells]
+        except KeyError:
+            return None
+
+
 def counting(rounds):
     """The quiet rounds, or all where there are none."""
     return [part for part in rounds if part["noise"] <= QUIET] or rounds
@@ -112,6 +128,7 @@ class Row:
         self.ratio = statistics.median(self.ratios) if self.ratios else math.nan
         self.cpu = self.median_ratio(cpu_of)
         self.wait = self.median_ratio(lambda run: run.get("p999_ns"))
+        self.longest = self.median_ratio(lambda run: run.get("longest_ns"))
 
     def ratios_of(self, figure):
         pairs = [(figure(part["runs"][0]), figure(part["runs"][self.number])) for part in self.rounds]
