@@ -145,7 +145,8 @@ static bool barge(const struct pk_site *at, struct pk_record *r, unsigned socket
  * CALLED	spins all the same	OUT
  * STAYS	steals, or sleeps	sleeps in its place
  * SLEEPS	(does not look) steals, or sleeps in its place
- * Before all that, where the queue is busy, and in the lot's stead: barge().
+ * Before all that, where the queue is busy, and in the lot's stead: barge(). Where nobody may spin, and without a
+ * deadline, who steals lurks.
  */
 static int wait_once(const struct pk_site *at, const struct pk_admit_ops *ops, struct pk_record *r, unsigned socket,
 		     enum pk_manner manner, const struct pk_deadline *deadline)
