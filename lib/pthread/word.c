@@ -364,7 +364,7 @@ static bool steal(const struct pk_site *at, unsigned brief, bool *vain)
 		return false;
 	taken = spin(&t, pk_self.stolen.word == at->word && pk_self.stolen.rounds <= budget / BRIEF ? brief : budget);
 	pk_and_relaxed(&at->gate->flags, ~PK_FLAG_SPINNER);
-	*vain = !taken;
+	*vain = !taken && budget;
 	if (taken) {
 		mark(at, false);
 		pk_self.stolen.ns = now;
@@ -387,9 +387,10 @@ bool pk_word_steal(const struct pk_site *at)
 static bool nap_for(const struct pk_site *at)
 {
 	const uint32_t nobody = 0;
+	unsigned none = pk_self.no_naps; /* a handler may lurk, too */
 
-	if (pk_self.no_naps) {
-		pk_self.no_naps--;
+	if (none) {
+		pk_self.no_naps = (uint8_t)(none - 1);
 		return false;
 	}
 	for (unsigned i = 0; i < NAPS; i++) {
@@ -397,7 +398,7 @@ static bool nap_for(const struct pk_site *at)
 
 		pk_futex_wait_for(&nobody, 0, PK_NAP_US);
 		if (pk_load_relaxed(&at->gate->flags) & PK_FLAG_QUEUE)
-			return false;
+			break;
 		if (!pk_load_relaxed(at->word) && pk_cas_acquire(at->word, &seen, 1)) { /* O6 */
 			pk_self.napped = 0;
 			return true;
@@ -408,9 +409,13 @@ static bool nap_for(const struct pk_site *at)
 	return false;
 }
 
+/* The word of a reader-writer lock says who is in front, not who has the lock: that it is free is of no use. And who has others
+ * of a broadcast behind it (pthread/cond.c) is not to keep them waiting. */
 bool pk_word_lurk(const struct pk_site *at)
 {
 	bool vain;
 
+	if (!at->marks || pk_self.chain)
+		return pk_word_steal(at);
 	return steal(at, at->spin, &vain) || (vain && pk_rounds_in(1000) && nap_for(at));
 }

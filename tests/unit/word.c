@@ -549,7 +549,9 @@ static void make_two_cpus(struct pk_site *at)
 	pk_topology_read("", "1x2");
 	pk_spin_setup();
 	at->word = &word;
-	steal_twice(at, at, 1000, &took); /* and find out how long a round is */
+	do
+		steal_twice(at, at, 1000, &took);
+	while (!pk_rounds_in(1000)); /* to find out how long a round is, even on a busy machine */
 	at->word = its;
 	pk_self.greed = 0;
 }
@@ -578,6 +580,22 @@ START_TEST(naps_seldom)
 	word = 0;
 	ck_assert(!pk_word_lurk(&at));
 	gate.flags = 0;
+	/* Nor in front of a reader-writer lock, nor if others wait for it, nor if it does not spin at all. */
+	word = 1;
+	pk_self.no_naps = 2;
+	at.marks = false;
+	ck_assert(!pk_word_lurk(&at));
+	at.marks = true;
+	pk_self.chain = pk_waiter_take(pk_record_take());
+	ck_assert(!pk_word_lurk(&at));
+	pk_self.chain = NULL;
+	at.spin = 0;
+	ck_assert(!pk_word_lurk(&at));
+	ck_assert_uint_eq(pk_self.no_naps, 2);
+	at.spin = 300;
+	ck_assert(!pk_word_lurk(&at));
+	ck_assert_uint_eq(pk_self.no_naps, 1);
+	word = 0;
 	ck_assert(pk_word_lurk(&at));
 	ck_assert_int_eq(word, 1);
 }
@@ -593,10 +611,12 @@ static void *lets_go(void *unused)
 {
 	for (unsigned n = 1;; n++) {
 		while (pk_load_acquire(&owned.asked) != n)
-			if (pk_load_relaxed(&over))
+			if (pk_load_relaxed(&over) || sched_yield())
 				return unused;
 		usleep(NAP_US);
 		pk_or_relaxed(&gate.flags, owned.flags);
+		if (owned.flags) /* who has looked for the flag before looks at the word before, too */
+			usleep(NAP_US);
 		pk_store_release(&owned.word, 0);
 		pk_store_release(&owned.done, n);
 	}

@@ -64,7 +64,7 @@ def document(results):
         possible = results.possible() if n == 1 else None
         if possible:
             items.append(f"a lock that is handed over in no time would reach {geometric_mean(possible):.2f} there, by what one "
-                         "thread does: sections one after the other, or all CPUs busy, whichever is less")
+                         "thread does: sections one after the other, or a CPU busy for each thread, whichever is less")
         if over:
             items.append(f"{name}: of its cells with more threads than CPUs, sections of {' or '.join(SHORT)} and no work "
                          f"outside {over:.2f}")

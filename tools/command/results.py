@@ -87,15 +87,16 @@ class Results:
 
     def possible(self):
         """The ratios that a lock could reach in the grid that is handed over in no time, by what one thread does: sections
-        one after the other, or all CPUs busy, whichever is less. None where that was not measured."""
+        one after the other, or a CPU busy for each thread, whichever is less. None where that was not measured."""
         rates = {}
         for row in (row for row in self.rows() if row.group == "lone"):
             where = row.about["section"], row.about["outside"]
             rates[where] = max(rates.get(where, 0), *(row.median(n, "rate") for n in (0, row.number)))
-        cells = {row.name: row for row in self.rows() if row.group == "grid"}.values()
+        cells = {row.name: row for row in self.rows() if row.group == "grid" and row.median(0, "rate")}.values()
+        cpus = self.data["machine"]["cpus"]
         try:
             return [min(rates[row.about["section"], "0"],
-                        self.data["machine"]["cpus"] * rates[row.about["section"], row.about["outside"]])
+                        min(row.about["threads"], cpus) * rates[row.about["section"], row.about["outside"]])
                     / row.median(0, "rate") for row in cells]
         except KeyError:
             return None
