@@ -5,6 +5,7 @@
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "admit/ticket.h"
@@ -538,6 +539,73 @@ static struct {
 	unsigned naps; /* that were in vain */
 } napper;
 
+/* Forks in the middle of a nap, if it is to: the child finds a head that has lost patience, so it is to queue. */
+static bool forks;
+static pid_t child;
+int __real_pk_futex_wait_for(const void *word, uint32_t expected, unsigned us);
+int __wrap_pk_futex_wait_for(const void *word, uint32_t expected, unsigned us);
+
+int __wrap_pk_futex_wait_for(const void *word, uint32_t expected, unsigned us)
+{
+	int ret = __real_pk_futex_wait_for(word, expected, us);
+
+	if (forks) {
+		forks = false;
+		child = fork();
+		if (!child)
+			gate.flags |= PK_FLAG_QUEUE;
+		napper.word = 0;
+	}
+	return ret;
+}
+
+static void make_few_cpus(const char *topology)
+{
+	pk_config.spin = 300;
+	pk_topology_read("", topology);
+	pk_config.parking = "queue";
+	pk_spin_setup();
+	pk_incarnation_setup();
+	pk_incarnation_next();
+	pk_thread_setup(pk_turn_gone);
+	pk_policy_select("mcs");
+	pk_lot_setup("queue");
+	while (!pk_rounds_in(1000)) /* to find out how long a round is, even on a busy machine */
+		;
+	napper.word = 1;
+}
+
+/* The first in the queue. */
+static void let_one_queue(void)
+{
+	node[0] = new_node(&pk_mcs);
+	ck_assert_int_eq(pk_mcs.enter(&gate.queue, node[0], NULL), PK_IS_HEAD);
+}
+
+/* The child has a record of its own. */
+START_TEST(forked_in_a_nap)
+{
+	struct pk_site at = {&napper.word, &gate, 300, 0, true, NULL};
+	struct pk_record *r;
+	int status;
+
+	make_few_cpus("1x2");
+	let_one_queue();
+	r = pk_thread_record();
+	ck_assert_ptr_nonnull(r);
+	forks = true;
+	ck_assert_int_eq(pk_turn_wait(&at, NULL), 0);
+	ck_assert(!forks);
+	if (!child)
+		_exit(pk_self.record == r		       ? 2
+		      : r->stat[PK_STAT_entered]	       ? 3
+		      : pk_self.record->stat[PK_STAT_entered] ? 0
+							       : 4);
+	ck_assert_int_eq(waitpid(child, &status, 0), child);
+	ck_assert_int_eq(status, 0);
+}
+END_TEST
+
 static void *wait_for_it(void *timed)
 {
 	struct timespec soon = pk_clock_after(0); /* the wrapper's: far away */
@@ -555,23 +623,11 @@ START_TEST(naps_where_cpus_are_few)
 {
 	pthread_t thread;
 
-	pk_config.spin = 300;
-	pk_topology_read("", _i == 2 ? "1x8" : "1x2");
-	pk_config.parking = "queue";
-	pk_spin_setup();
-	pk_incarnation_setup();
-	pk_incarnation_next();
-	pk_thread_setup(pk_turn_gone);
-	pk_policy_select("mcs");
-	pk_lot_setup("queue");
-	while (!pk_rounds_in(1000)) /* to find out how long a round is, even on a busy machine */
-		;
+	make_few_cpus(_i == 2 ? "1x8" : "1x2");
 	for (int i = 0; i < 6 && _i == 2; i++)
 		ck_assert_uint_gt(pk_spin_begin(new_node(&pk_mcs)), 0);
 	ck_assert(!pk_spin_room(0));
-	node[0] = new_node(&pk_mcs);
-	ck_assert_int_eq(pk_mcs.enter(&gate.queue, node[0], NULL), PK_IS_HEAD);
-	napper.word = 1;
+	let_one_queue();
 	ck_assert_int_eq(pthread_create(&thread, NULL, wait_for_it, _i == 1 ? &napper : NULL), 0);
 	while (!pk_load_acquire(&node[0]->next)) /* it has queued */
 		sched_yield();
@@ -586,4 +642,4 @@ END_TEST
 
 UNIT("parking", {lot_calls, 1}, {lot_groups, 1}, {lot_neighbours, 1}, {lot_is_told_by_handlers, 2}, {lot_moves, 1},
      {lot_refuses, 1}, {lot_rotates, 1}, {lot_adapts, 1}, {spinners_learn, 1}, {spinners_miss_together, 1},
-     {spinners_are_crowded, 2}, {naps_where_cpus_are_few, 3})
+     {spinners_are_crowded, 2}, {naps_where_cpus_are_few, 3}, {forked_in_a_nap, 1})
