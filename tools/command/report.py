@@ -50,8 +50,8 @@ def document(results):
              ("text", f"The contestants ran in turns. Ratio: the median over the rounds of a contestant's rate and {first}'s "
               "in the same round, above 1 is faster; spread: the least and the most; CPU: the same of the processor time "
               "of an operation, p99.9 of the 99.9th percentile of the waits for a lock, longest of the longest one, below 1 is "
-              "better (a lock that leaves its waiters for a thousand sections has a short percentile and a long wait); others: the "
-              f"share of the machine that other programs used. !: not good enough. ~: others used more than {QUIET:.0%} in "
+              "better. A lock that leaves its waiters for a thousand sections has a short percentile and a long wait."),
+             ("text", f"Others: the share of the machine that other programs used. !: not good enough. ~: others used more than {QUIET:.0%} in "
               "every round, so the numbers say little.")]
     for n, name in enumerate(results.names[1:], 1):
         mine = [row for row in rows if row.number == n]
