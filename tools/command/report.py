@@ -11,7 +11,8 @@ from .contest import QUIET
 from .results import MEAN, SHORT, geometric_mean
 
 FASTER = 1.05                   # from there on it is worth to say which lock it was
-TITLES = {"alone": "Calls that nobody disturbs", "lone": "One mutex and one thread, with the work of the grid", "grid": "One mutex: threads, critical sections, work outside",
+TITLES = {"alone": "Calls that nobody disturbs", "lone": "One mutex and one thread, with the work of the grid",
+          "grid": "One mutex: threads, critical sections, work outside",
           "papers": "The papers' benchmarks, condition variables, thread pools", "memory": "Memory",
           "programs": "Real programs", "command": "Command"}
 
@@ -51,8 +52,8 @@ def document(results):
               "in the same round, above 1 is faster; spread: the least and the most; CPU: the same of the processor time "
               "of an operation, p99.9 of the 99.9th percentile of the waits for a lock, longest of the longest one, below 1 is "
               "better. A lock that leaves its waiters for a thousand sections has a short percentile and a long wait."),
-             ("text", f"Others: the share of the machine that other programs used. !: not good enough. ~: others used more than {QUIET:.0%} in "
-              "every round, so the numbers say little.")]
+             ("text", f"Others: the share of the machine that other programs used. !: not good enough. ~: others used more "
+              f"than {QUIET:.0%} in every round, so the numbers say little.")]
     for n, name in enumerate(results.names[1:], 1):
         mine = [row for row in rows if row.number == n]
         good = geometric_mean([row.ratio for row in mine if row.group == "grid"])

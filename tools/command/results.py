@@ -84,7 +84,6 @@ class Results:
         return [Row(entry, self.names, n) for entry in self.cells.values() for n in range(1, len(self.names))
                 if entry["rounds"]]
 
-
     def possible(self):
         """The ratios that a lock could reach in the grid that is handed over in no time, by what one thread does: sections
         one after the other, or a CPU busy for each thread, whichever is less. None where that was not measured."""
