@@ -208,6 +208,7 @@ static PK_NOINLINE int wait_in_lot(const struct pk_site *at, const struct pk_adm
 
 	while (r && ops && (ret = wait_once(at, ops, r, socket, manner, NULL)) == OUT) {
 		manner = pk_lot_manner(at, socket);
+		pk_self.came = 0;
 		if (manner == PK_LEAVES) {
 			if (barge(at, r, socket)) {
 				ret = 0;
@@ -275,7 +276,9 @@ void pk_turn_settle(const struct pk_site *at, struct pk_waiter *w, pk_steal *ste
 {
 	const struct pk_admit_ops *ops = w ? pk_policy_ops(w->policy) : NULL;
 
-	pk_self.back = false; /* of a wait that has ended in another way */
+	/* of a wait that has ended in another way */
+	pk_self.back = pk_self.soon = false;
+	pk_self.came = 0;
 	switch (w ? ops->settle(&at->gate->queue, w, at->word, steal) : PK_ORPHANED) {
 	case PK_IS_HEAD:
 		wait_as_head(at, ops, w, NULL);

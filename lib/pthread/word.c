@@ -39,6 +39,8 @@
 #include "rt/spin.h"
 #include "rt/thread.h"
 
+#define NEVER UINT64_MAX
+
 enum {
 	/* The head looks after the queue at the start of a spin, and then every
 	 * so many rounds: each look costs a line that the others are using. */
@@ -48,11 +50,14 @@ enum {
 	/* A head looks away for so long at most between two looks; with others behind it, for so long; */
 	GAP_NS = 500,
 	GAP_BUSY_NS = 250,
-	/* and before the first, if it has had the word in this way so short a time ago, for so long; so many times as long, if
-	 * it was alone, and as long as it is. */
+	/* and before the first, if it has come back for the word, for so long; so many times as long, if it was alone, and as long
+	 * as it is. */
 	AWAY_NS = 20000,
-	AWAY_ALONE = 4,
-	BACK_NS = 1000,
+	AWAY_ALONE = 8,
+	/* It has come back if it had the word as a head so short a time ago, and had waited there for at least half of that; */
+	BACK_NS = 2000,
+	/* or, in a queue, so short a time ago. */
+	SOON_NS = 1000,
 	/* Alone, only if it has a habit of it: more than one in so many of its waits; */
 	COMES = 5,
 	/* and a thief, if more than one in so many of its thefts. */
@@ -140,37 +145,49 @@ static bool is_habit(uint8_t *count, bool once_more, unsigned one_in)
 	return once_more && *count >= 3 * one_in;
 }
 
-/* A head that is alone has not queued: it is seen when it gets here. Who locks a few times in a row, and meets another thread now
- * and then, is back, too, but it has other work to do (doc/DESIGN.md section 10, RocksDB). */
-static bool is_back(const struct pk_site *at)
-{
-	bool back = pk_self.alone.word == at->word && pk_clock_ns() - pk_self.alone.ns < BACK_NS;
-
-	return is_habit(&pk_self.habit, back, COMES);
-}
-
-/* Whether it is less than that since a spin that began then has ended, after so many rounds; no, if it cannot be told. */
-static bool is_within(unsigned ns, uint64_t now, uint64_t began, unsigned rounds)
+/* How long so many rounds have taken, in ns, or 0. */
+static unsigned spun_ns(unsigned rounds)
 {
 	unsigned per_us = pk_rounds_in(1000);
-	uint64_t spun;
 
-	if (!per_us || now == began)
-		return false;
-	spun = rounds * UINT64_C(1000) / per_us;
-	if (pk_unlikely(now - began < spun)) {
-		pk_rounds_took(rounds, now - began);
-		return true;
-	}
-	return now - began - spun < ns;
+	return per_us ? (unsigned)(rounds * UINT64_C(1000) / per_us) : 0;
 }
 
-/* In a queue time goes by, so it is seen before. The time when the word was got is reckoned from when the thread was
- * waiting for it: to read the clock in the critical section makes that long (lbench 0.85). */
+/* How long it was at `now` since a spin had ended that began then, after so many rounds, in ns; NEVER if it cannot be told. */
+static uint64_t since(uint64_t now, uint64_t began, unsigned rounds)
+{
+	unsigned spun = spun_ns(rounds);
+
+	if (!pk_rounds_in(1000) || now == began)
+		return NEVER;
+	if (pk_unlikely(now - began < spun)) {
+		pk_rounds_took(rounds, now - began);
+		return 0;
+	}
+	return now - began - spun;
+}
+
+/* In a queue time goes by, so what a thread comes back for is seen before. */
 void pk_word_come(const struct pk_site *at)
 {
-	pk_self.back = pk_self.won.word == at->word &&
-		       is_within(BACK_NS, pk_clock_ns(), pk_self.won.ns, pk_self.won.rounds);
+	uint64_t gone;
+
+	pk_self.came = pk_clock_ns();
+	gone = pk_self.won.word == at->word ? since(pk_self.came, pk_self.won.ns, pk_self.won.rounds) : NEVER;
+	pk_self.soon = gone < SOON_NS;
+	pk_self.back = gone < BACK_NS && pk_self.won.waited >= gone / 2;
+}
+
+/* Two threads wait for each other as long as the other has the lock, less what they work outside. So who waits for half of the time that goes by
+ * until it is back works outside for less than a third of what it holds the lock, whatever the way of its lines between the CPUs adds to
+ * that. Alone it has to be a habit: some lock a few times in a row, and have other work to do then. The head of a queue waits
+ * for a whole section. */
+static bool is_back(bool alone)
+{
+	bool back = pk_self.back, soon = pk_self.soon;
+
+	pk_self.back = pk_self.soon = false;
+	return alone ? is_habit(&pk_self.habit, back, COMES) : back || soon;
 }
 
 /* Spin for so many rounds; true when the word has been taken.
@@ -262,11 +279,25 @@ static bool may_nap(const struct turn *t, const struct pk_deadline *deadline)
 	return t->w && t->nap && !deadline && !t->at->pass && !(pk_load_relaxed(&t->at->gate->flags) & PK_FLAG_QUEUE);
 }
 
+/* The head has got the word: for when it comes back. To read the clock now makes the critical section long (lbench 0.85), so the time
+ * is reckoned from when it was waiting, but for one that was alone. Who has looked away has not waited for the other. */
+static void note(const struct turn *t, bool alone, bool away)
+{
+	pk_self.won.word = alone || (t->take == 1 && t->at->marks && t->began) ? t->at->word : NULL;
+	pk_self.won.ns = alone ? pk_clock_ns() : t->began;
+	pk_self.won.rounds = alone ? 0 : t->rounds;
+	pk_self.won.waited = 0;
+	if (!alone)
+		pk_self.won.waited = spun_ns(t->rounds);
+	else if (!away && pk_self.came)
+		pk_self.won.waited = (unsigned)(pk_self.won.ns - pk_self.came);
+}
+
 int pk_word_wait(const struct pk_site *at, const struct pk_admit_ops *ops, struct pk_waiter *w, bool slept,
 		 const struct pk_deadline *deadline)
 {
 	struct turn t = {.at = at, .ops = ops, .w = w, .take = slept ? 2 : 1};
-	bool alone, back, look = false;
+	bool alone, away, look = false;
 	unsigned looks = 0;
 	int late = 0;
 
@@ -274,9 +305,8 @@ int pk_word_wait(const struct pk_site *at, const struct pk_admit_ops *ops, struc
 		regard(&t);
 	alone = t.alone && !slept;
 	/* Not on a slow lock, where it is to sleep, nor with a deadline, which may be nearer. */
-	back = alone ? is_back(at) : w && !slept && pk_self.back;
-	pk_self.back = false;
-	if (back && !deadline && !t.slow) {
+	away = w && !slept && is_back(alone) && !deadline && !t.slow;
+	if (away) {
 		look_away(&t, alone ? AWAY_ALONE : 1);
 		regard(&t);
 	}
@@ -322,13 +352,7 @@ int pk_word_wait(const struct pk_site *at, const struct pk_admit_ops *ops, struc
 		return 0;
 	if (t.take == 1 && t.budget)
 		mark(at, took_long(&t));
-	pk_self.won.word = t.take == 1 && at->marks && t.began ? at->word : NULL;
-	pk_self.won.ns = t.began;
-	pk_self.won.rounds = t.rounds;
-	if (alone) {
-		pk_self.alone.word = at->word;
-		pk_self.alone.ns = pk_clock_ns();
-	}
+	note(&t, alone, away);
 	return 0;
 }
 
@@ -357,7 +381,7 @@ static bool steal(const struct pk_site *at, unsigned brief, bool *vain)
 		return false;
 	now = pk_clock_ns();
 	back = pk_self.stolen.word == at->word &&
-	       is_within(sated_ns(), now, pk_self.stolen.ns, pk_self.stolen.rounds);
+	       since(now, pk_self.stolen.ns, pk_self.stolen.rounds) < sated_ns();
 	if (is_habit(&pk_self.greed, back, STEALS))
 		return false;
 	if (pk_or_relaxed(&at->gate->flags, PK_FLAG_SPINNER) & PK_FLAG_SPINNER)

@@ -36,20 +36,18 @@ struct pk_thread {
 	/* How many read locks the thread holds: a guide, as others may unlock them. */
 	unsigned reads;
 	unsigned apart; /* those of them that its record names (pthread/readers.h) */
-	/* The word that it has got last as a head that was alone, and when (pthread/word.c). */
-	struct {
-		const int *word;
-		uint64_t ns;
-	} alone;
-	/* The one that it has got last as any head, by spinning for a while: so many rounds after that time. */
+	/* The word that it has got last as a head: so many rounds after that time, and for how long it had waited as one, or 0
+	 * (pthread/word.c). */
 	struct {
 		const int *word; /* or null */
 		uint64_t ns;
 		unsigned rounds;
+		unsigned waited;
 	} won;
-	bool back;     /* and has come back for at once */
-	uint8_t habit; /* how often it has come back for it alone, of late, */
-	uint8_t greed; /* and for what it had stolen */
+	uint64_t came;	 /* when it came to wait last, in ns, or 0 if it has slept elsewhere since: */
+	bool back, soon; /* back for that word, sooner than it had waited for it twice; or soon */
+	uint8_t habit;	 /* how often it has come back for it alone, of late, */
+	uint8_t greed;	 /* and for what it had stolen */
 	uint8_t napped, no_naps; /* how often it has napped in vain, and for how many times it does not (pthread/word.c) */
 	/* The one that it has stolen last: so many rounds after that time, and not at the first try (pthread/word.c). */
 	struct {

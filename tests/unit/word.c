@@ -92,132 +92,23 @@ START_TEST(heads_probe)
 }
 END_TEST
 
-/* Of so many who have come back at once so many have looked away; late or for another word nobody did. But each can be
- * preempted, within the second call, too. */
-static void check_away(unsigned soon, unsigned away, unsigned late, unsigned strange, unsigned tries)
-{
-	if (!soon)
-		printf("SKIP: nobody can come back at once on such a slow machine\n");
-	ck_assert_uint_ge(away, soon / 2);
-	ck_assert_uint_lt(late, tries / 2);
-	ck_assert_uint_lt(strange, tries / 2);
-}
-
-/* The second time the lock is slow, or the head has a deadline. */
-static struct {
-	bool slow;
-	const struct pk_deadline *deadline;
-} hurry;
-
-/* How long a head waits for a word that is free, the second time, which begins *between after the first. (Nothing of Check
- * in between: it takes microseconds.) */
-static uint64_t wait_twice(struct pk_record *record, const struct pk_site *first, const struct pk_site *second, int us,
-			   uint64_t *between)
-{
-	const struct pk_site *at[] = {first, second};
-	uint64_t began, ended = 0;
-
-	for (int i = 0; i < 2; i++) {
-		struct pk_waiter *w = pk_waiter_take(record);
-
-		w->policy = pk_mcs.policy;
-		w->manner = PK_STAYS;
-		*at[i]->word = 0;
-		if (i && us)
-			usleep((useconds_t)us);
-		if (i && hurry.slow)
-			at[i]->gate->flags |= PK_FLAG_SLOW;
-		began = pk_clock_ns();
-		*between = began - ended;
-		pk_mcs.enter(&at[i]->gate->queue, w, NULL);
-		pk_word_wait(at[i], &pk_mcs, w, false, i ? hurry.deadline : NULL);
-		pk_mcs.leave(&at[i]->gate->queue, w, at[i]->word);
-		ended = pk_clock_ns();
-	}
-	return ended - began;
-}
-
-/* Who comes back at once for the word that it has had as a head that was alone leaves it to others for 80 us, or 20 if there
- * are any in the queue by then. Who comes back later, or for another word, does not. */
-START_TEST(looks_away)
-{
-	enum { TRIES = 200, SHORT = 30000, AT_ONCE = 700 };
-	int word, other;
-	struct pk_site at = {&word, &gate, 300, 0, true, NULL}, elsewhere = {&other, &gate, 300, 0, true, NULL};
-	struct pk_record *record = pk_record_take();
-	unsigned soon = 0, back = 0, late = 0, strange = 0;
-	uint64_t between;
-
-	pk_incarnation_next();
-	pk_topology_read("", "1x2");
-	pk_spin_setup();
-	pk_lot_setup("auto");
-	wait_twice(record, &elsewhere, &elsewhere, 0, &between); /* and find out how long a round is */
-	for (int i = 0; i < TRIES; i++) {
-		uint64_t plain = wait_twice(record, &at, &elsewhere, 0, &between);
-		bool away = wait_twice(record, &at, &at, 0, &between) > SHORT;
-		bool at_once = between + plain < AT_ONCE; /* under an emulator it is not */
-
-		soon += at_once;
-		back += at_once && away;
-		strange += plain > SHORT;
-		late += wait_twice(record, &at, &at, 10, &between) > SHORT;
-	}
-	ck_assert_int_eq(word + other, 2);
-	check_away(soon, back, late, strange, TRIES);
-}
-END_TEST
-
-/* Nor does one that comes back at once to a slow lock (_i: 0), or with a deadline. */
-START_TEST(looks_at_once)
-{
-	enum { TRIES = 200, SHORT = 30000 };
-	int word;
-	struct pk_site at = {&word, &gate, 300, 0, true, NULL};
-	struct pk_record *record = pk_record_take();
-	struct timespec later = pk_clock_after(10000000);
-	struct pk_deadline deadline = {&later, CLOCK_MONOTONIC};
-	unsigned away = 0, back = 0;
-	uint64_t between;
-
-	pk_incarnation_next();
-	pk_topology_read("", "1x2");
-	pk_spin_setup();
-	pk_lot_setup("auto");
-	for (int i = 0; i < TRIES; i++) {
-		gate.flags = 0; /* a head that does not spin leaves the mark */
-		hurry.slow = false;
-		hurry.deadline = NULL;
-		back += wait_twice(record, &at, &at, 0, &between) > SHORT; /* it has the habit */
-		hurry.slow = !_i;
-		hurry.deadline = _i ? &deadline : NULL;
-		away += wait_twice(record, &at, &at, 0, &between) > SHORT;
-	}
-	if (back < TRIES / 2)
-		printf("SKIP: nobody comes back at once on such a slow machine\n");
-	ck_assert_uint_lt(away, TRIES / 2);
-}
-END_TEST
-
-/* The other thread of the next test: lets the word go a while after it has been asked to. */
+/* The other thread of the next tests: lets the word go so long after it has been asked to. */
 static struct {
 	int *word; /* or null: nothing to do */
-	uint64_t since;
+	uint64_t ns;
 	bool end;
 } holder;
 
 static void *hold(void *unused)
 {
-	enum { HELD = 1500 };
 	int *word;
 
 	(void)unused;
 	while (!pk_load_acquire(&holder.end)) {
 		if (!(word = pk_load_acquire(&holder.word)))
 			continue;
-		for (uint64_t began = pk_clock_ns(); pk_clock_ns() - began < HELD;)
+		for (uint64_t began = pk_clock_ns(); pk_clock_ns() - began < holder.ns;)
 			;
-		pk_store_relaxed(&holder.since, pk_clock_ns());
 		pk_store_relaxed(&holder.word, NULL);
 		if (pk_xchg_release(word, 0) > 1)
 			pk_futex_wake(word, 1);
@@ -225,8 +116,9 @@ static void *hold(void *unused)
 	return NULL;
 }
 
-/* How long a head waits for that word, others behind it. */
-static uint64_t wait_followed(struct pk_record *record, const struct pk_site *at, struct pk_waiter *other)
+/* How long a head waits for that word, with that node behind it, or alone; *had: when it has got it. */
+static uint64_t wait_for(struct pk_record *record, const struct pk_site *at, struct pk_waiter *other,
+			 const struct pk_deadline *deadline, uint64_t *had)
 {
 	struct pk_waiter *w = pk_waiter_take(record);
 	uint64_t began;
@@ -236,61 +128,132 @@ static uint64_t wait_followed(struct pk_record *record, const struct pk_site *at
 	pk_word_come(at);
 	began = pk_clock_ns();
 	pk_mcs.enter(&at->gate->queue, w, NULL);
-	at->gate->queue.tail = pk_waiter_name(other);
-	pk_word_wait(at, &pk_mcs, w, false, NULL);
-	began = pk_clock_ns() - began;
+	if (other)
+		at->gate->queue.tail = pk_waiter_name(other);
+	pk_word_wait(at, &pk_mcs, w, false, deadline);
+	*had = pk_clock_ns();
 	at->gate->queue.tail = pk_waiter_name(w);
 	pk_mcs.leave(&at->gate->queue, w, at->word);
-	return began;
+	return *had - began;
 }
 
-/* Wait for `first` while it is held, and for `second`, free, so many us later. *soon: it was at once, and before that
- * the head did not have to sleep. */
-static uint64_t follow_twice(struct pk_record *record, const struct pk_site *first, const struct pk_site *second, int us,
-			     struct pk_waiter *other, bool *soon)
+/* How one comes back. */
+struct again {
+	const struct pk_site *for_it;	 /* or for another word */
+	uint64_t held;			 /* the first time it has to wait for about so long, in ns, */
+	uint64_t gone;			 /* and is back so much later */
+	uint8_t habit;			 /* it has had, of coming back; as it is: UINT8_MAX */
+	bool slow;			 /* the lock is by then */
+	const struct pk_deadline *until; /* it has then */
+};
+
+/* Wait for the word while it is held, and then for one that is free. How long the latter has taken; *soon: it was no later than
+ * it had to be, and the head did not have to sleep before. (Nothing of Check in between: it takes microseconds.) */
+static uint64_t wait_twice(struct pk_record *record, const struct pk_site *at, struct pk_waiter *other, const struct again *how,
+			   bool *soon)
 {
-	enum { AT_ONCE = 500, AWAKE = 20000 };
+	enum { AT_ONCE = 300, AWAKE = 30000 };
+	uint64_t had;
 
 	gate.flags = 0; /* not slow, if the head had to sleep */
-	*first->word = 1;
-	pk_store_release(&holder.word, first->word);
-	*soon = wait_followed(record, first, other) < AWAKE;
-	*second->word = 0;
-	if (us)
-		usleep((useconds_t)us);
-	*soon &= pk_clock_ns() - pk_load_relaxed(&holder.since) < AT_ONCE;
-	return wait_followed(record, second, other);
+	pk_self.won.word = NULL;
+	*at->word = how->held > 0;
+	holder.ns = how->held;
+	if (how->held)
+		pk_store_release(&holder.word, at->word);
+	*soon = wait_for(record, at, other, NULL, &had) < AWAKE;
+	*how->for_it->word = 0;
+	if (how->slow)
+		gate.flags |= PK_FLAG_SLOW;
+	if (how->habit != UINT8_MAX)
+		pk_self.habit = how->habit;
+	for (uint64_t began = pk_clock_ns(); how->gone && pk_clock_ns() - began < how->gone;)
+		;
+	*soon &= pk_clock_ns() - had < how->gone + AT_ONCE;
+	return wait_for(record, how->for_it, other, how->until, &had);
 }
 
-/* With others behind it, who comes back at once leaves the word to them for 20 us. */
+/* So many times; how many of them have looked away, of those who were back soon. */
+static unsigned look_away(const struct pk_site *at, struct pk_waiter *other, const struct again *how, unsigned *soon)
+{
+	enum { TRIES = 200, SHORT = 15000, SHORT_ALONE = 30000 };
+	struct pk_record *record = pk_record_take();
+	unsigned away = 0;
+	pthread_t thread;
+
+	*soon = 0;
+	holder.end = false;
+	ck_assert_int_eq(pthread_create(&thread, NULL, hold, NULL), 0);
+	for (int i = 0; i < TRIES; i++) {
+		bool quick, was_away;
+
+		was_away = wait_twice(record, at, other, how, &quick) > (other ? SHORT : SHORT_ALONE);
+		*soon += quick;
+		away += quick && was_away;
+	}
+	pk_store_release(&holder.end, true);
+	pthread_join(thread, NULL);
+	if (!*soon)
+		printf("SKIP: nobody can come back at once on such a slow machine\n");
+	return away;
+}
+
+/* A head that was alone, and is back for the word sooner than half of the time that it had waited for it, leaves it to others for 160 us, or 20
+ * if there are any in the queue by then: if it has had the habit, and is back for that word, within 2 us, and may wait. */
+START_TEST(looks_away)
+{
+	enum { ALWAYS = 25 };
+	int word, other;
+	struct pk_site at = {&word, &gate, 3000, 0, true, NULL}, elsewhere = {&other, &gate, 3000, 0, true, NULL};
+	struct timespec later = pk_clock_after(10000000);
+	struct pk_deadline deadline = {&later, CLOCK_MONOTONIC};
+	const struct again will[] = {{&at, 1500, 0, UINT8_MAX, false, NULL}, {&at, 3000, 1200, ALWAYS, false, NULL}},
+			   will_not[] = {{&at, 1500, 0, 0, false, NULL},
+					 {&at, 0, 1200, ALWAYS, false, NULL},
+					 {&at, 3000, 2500, ALWAYS, false, NULL},
+					 {&elsewhere, 1500, 0, ALWAYS, false, NULL},
+					 {&at, 1500, 0, ALWAYS, true, NULL},
+					 {&at, 1500, 0, ALWAYS, false, &deadline}};
+	unsigned soon, away;
+
+	pk_incarnation_next();
+	pk_topology_read("", "1x2");
+	pk_spin_setup();
+	pk_lot_setup("auto");
+	ck_assert_uint_ne(pk_rounds_in(1000), 0); /* find out how long a round is */
+	if (_i < (int)(sizeof(will) / sizeof(*will))) {
+		away = look_away(&at, NULL, &will[_i], &soon);
+		ck_assert_uint_ge(away, soon / 2);
+	} else {
+		away = look_away(&at, NULL, &will_not[_i - (int)(sizeof(will) / sizeof(*will))], &soon);
+		ck_assert_uint_le(away, soon / 10);
+	}
+}
+END_TEST
+
+/* With others behind it, who comes back at once leaves the word to them for 20 us, if it is back within a microsecond or if it had waited for
+ * as long as above. */
 START_TEST(looks_away_in_a_queue)
 {
-	enum { TRIES = 200, SHORT = 15000 };
-	int word, elsewhere;
-	struct pk_site at = {&word, &gate, 300, 0, true, NULL}, another = {&elsewhere, &gate, 300, 0, true, NULL};
-	struct pk_record *record = pk_record_take();
-	struct pk_waiter *other;
-	unsigned quick = 0, back = 0, late = 0, strange = 0;
-	pthread_t thread;
-	bool soon;
+	int word, other;
+	struct pk_site at = {&word, &gate, 3000, 0, true, NULL}, elsewhere = {&other, &gate, 3000, 0, true, NULL};
+	const struct again how[] = {{&at, 1500, 0, 0, false, NULL},
+				    {&at, 3000, 1200, 0, false, NULL},
+				    {&at, 100, 1300, 0, false, NULL},
+				    {&at, 3000, 2500, 0, false, NULL},
+				    {&elsewhere, 1500, 0, 0, false, NULL}};
+	unsigned soon, away;
 
 	pk_incarnation_next();
 	pk_topology_read("", "1x8");
 	pk_spin_setup();
 	pk_lot_setup("auto");
-	other = new_node(&pk_mcs);
-	ck_assert_int_eq(pthread_create(&thread, NULL, hold, NULL), 0);
-	for (int i = 0; i < TRIES; i++) {
-		bool away = follow_twice(record, &at, &at, 0, other, &soon) > SHORT;
-
-		quick += soon;
-		back += soon && away;
-		strange += follow_twice(record, &at, &another, 0, other, &soon) > SHORT;
-		late += follow_twice(record, &at, &at, 10, other, &soon) > SHORT;
-	}
-	pk_store_release(&holder.end, true);
-	pthread_join(thread, NULL);
-	check_away(quick, back, late, strange, TRIES);
+	ck_assert_uint_ne(pk_rounds_in(1000), 0);
+	away = look_away(&at, new_node(&pk_mcs), &how[_i], &soon);
+	if (_i < 2)
+		ck_assert_uint_ge(away, soon / 2);
+	else
+		ck_assert_uint_le(away, soon / 10);
 }
 END_TEST
 
@@ -693,6 +656,6 @@ START_TEST(lurks_for_long)
 }
 END_TEST
 
-UNIT("word", {heads_tell, 2}, {heads_probe, 1}, {heads_take_long, 1}, {looks_away, 1}, {looks_at_once, 2}, {looks_away_in_a_queue, 1},
+UNIT("word", {heads_tell, 2}, {heads_probe, 1}, {heads_take_long, 1}, {looks_away, 8}, {looks_away_in_a_queue, 5},
      {steals_once, 1}, {steals_again, 1}, {steals_by_habit, 1}, {loses_the_word, 1}, {naps_seldom, 2},
      {naps_and_takes, 2}, {lurks_for_long, 1})
