@@ -165,6 +165,7 @@ static int wait_once(const struct pk_site *at, const struct pk_admit_ops *ops, s
 			pk_count_in(r, PK_STAT_stolen);
 			return 0;
 		}
+		pk_self.came = 0; /* what it waits for from now on says little of the time between two */
 		if (manner == PK_LEAVES)
 			return OUT;
 	}
@@ -208,6 +209,7 @@ static PK_NOINLINE int wait_in_lot(const struct pk_site *at, const struct pk_adm
 
 	while (r && ops && (ret = wait_once(at, ops, r, socket, manner, NULL)) == OUT) {
 		manner = pk_lot_manner(at, socket);
+		pk_self.back = pk_self.soon = false; /* by then it is long ago */
 		pk_self.came = 0;
 		if (manner == PK_LEAVES) {
 			if (barge(at, r, socket)) {

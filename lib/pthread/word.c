@@ -54,7 +54,7 @@ enum {
 	 * as it is. */
 	AWAY_NS = 20000,
 	AWAY_ALONE = 8,
-	/* It has come back if it had the word as a head so short a time ago, and had waited there for at least half of that; */
+	/* It has come back if it had the word as a head so short a time ago, and had waited for it for at least half of that; */
 	BACK_NS = 2000,
 	/* or, in a queue, so short a time ago. */
 	SOON_NS = 1000,
@@ -126,7 +126,7 @@ static void regard(struct turn *t)
 
 /* Two threads that come back at once to a short critical section would hand it to and fro, each time with its lines,
  * where one of them could run it a hundred times; so would those of a queue. Who comes back for the word that it has just
- * had by spinning leaves it to others for a while. (If these do not want it so often, nobody comes back so soon.) */
+ * had leaves it to others for a while. (If these do not want it so often, nobody comes back so soon.) */
 static void look_away(const struct turn *t, unsigned times)
 {
 	do
@@ -170,24 +170,27 @@ static uint64_t since(uint64_t now, uint64_t began, unsigned rounds)
 /* In a queue time goes by, so what a thread comes back for is seen before. */
 void pk_word_come(const struct pk_site *at)
 {
-	uint64_t gone;
+	uint64_t gone = NEVER;
+	unsigned waited;
 
-	pk_self.came = pk_clock_ns();
-	gone = pk_self.won.word == at->word ? since(pk_self.came, pk_self.won.ns, pk_self.won.rounds) : NEVER;
+	pk_self.came = pk_rounds_in(1000) ? pk_clock_ns() : 0; /* else nobody could look away */
+	if (pk_self.came && pk_self.won.word == at->word)
+		gone = since(pk_self.came, pk_self.won.ns, pk_self.won.rounds);
+	waited = pk_self.won.rounds ? spun_ns(pk_self.won.rounds) : pk_self.won.waited;
 	pk_self.soon = gone < SOON_NS;
-	pk_self.back = gone < BACK_NS && pk_self.won.waited >= gone / 2;
+	pk_self.back = gone < BACK_NS && waited >= gone / 2;
 }
 
 /* Two threads wait for each other as long as the other has the lock, less what they work outside. So who waits for half of the time that goes by
  * until it is back works outside for less than a third of what it holds the lock, whatever the way of its lines between the CPUs adds to
  * that. Alone it has to be a habit: some lock a few times in a row, and have other work to do then. The head of a queue waits
  * for a whole section. */
-static bool is_back(bool alone)
+static bool is_back(const struct pk_site *at, bool alone)
 {
 	bool back = pk_self.back, soon = pk_self.soon;
 
 	pk_self.back = pk_self.soon = false;
-	return alone ? is_habit(&pk_self.habit, back, COMES) : back || soon;
+	return alone ? is_habit(&pk_self.habit, back && pk_self.came, COMES) : at->marks && (back || soon);
 }
 
 /* Spin for so many rounds; true when the word has been taken.
@@ -280,17 +283,15 @@ static bool may_nap(const struct turn *t, const struct pk_deadline *deadline)
 }
 
 /* The head has got the word: for when it comes back. To read the clock now makes the critical section long (lbench 0.85), so the time
- * is reckoned from when it was waiting, but for one that was alone. Who has looked away has not waited for the other. */
+ * is reckoned from when it was waiting, and how long that was when it is back; but for one that was alone. If that one has looked
+ * away it has not waited for the other. */
 static void note(const struct turn *t, bool alone, bool away)
 {
+	alone &= pk_self.came != 0;
 	pk_self.won.word = alone || (t->take == 1 && t->at->marks && t->began) ? t->at->word : NULL;
 	pk_self.won.ns = alone ? pk_clock_ns() : t->began;
 	pk_self.won.rounds = alone ? 0 : t->rounds;
-	pk_self.won.waited = 0;
-	if (!alone)
-		pk_self.won.waited = spun_ns(t->rounds);
-	else if (!away && pk_self.came)
-		pk_self.won.waited = (unsigned)(pk_self.won.ns - pk_self.came);
+	pk_self.won.waited = alone && !away ? (unsigned)(pk_self.won.ns - pk_self.came) : 0;
 }
 
 int pk_word_wait(const struct pk_site *at, const struct pk_admit_ops *ops, struct pk_waiter *w, bool slept,
@@ -305,7 +306,7 @@ int pk_word_wait(const struct pk_site *at, const struct pk_admit_ops *ops, struc
 		regard(&t);
 	alone = t.alone && !slept;
 	/* Not on a slow lock, where it is to sleep, nor with a deadline, which may be nearer. */
-	away = w && !slept && is_back(alone) && !deadline && !t.slow;
+	away = w && !slept && is_back(at, alone) && !deadline && !t.slow;
 	if (away) {
 		look_away(&t, alone ? AWAY_ALONE : 1);
 		regard(&t);

@@ -36,16 +36,16 @@ struct pk_thread {
 	/* How many read locks the thread holds: a guide, as others may unlock them. */
 	unsigned reads;
 	unsigned apart; /* those of them that its record names (pthread/readers.h) */
-	/* The word that it has got last as a head: so many rounds after that time, and for how long it had waited as one, or 0
-	 * (pthread/word.c). */
+	/* The word that it has got last as a head: so many rounds after that time; or at that time, if it was alone, after it had
+	 * waited for so many ns, or 0 (pthread/word.c). */
 	struct {
 		const int *word; /* or null */
 		uint64_t ns;
 		unsigned rounds;
 		unsigned waited;
 	} won;
-	uint64_t came;	 /* when it came to wait last, in ns, or 0 if it has slept elsewhere since: */
-	bool back, soon; /* back for that word, sooner than it had waited for it twice; or soon */
+	uint64_t came;	 /* when it came to wait last, in ns; 0: that is not known, or it has slept or napped since */
+	bool back, soon; /* for that word, in less than two microseconds, half of which it had waited before; in one */
 	uint8_t habit;	 /* how often it has come back for it alone, of late, */
 	uint8_t greed;	 /* and for what it had stolen */
 	uint8_t napped, no_naps; /* how often it has napped in vain, and for how many times it does not (pthread/word.c) */
