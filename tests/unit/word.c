@@ -190,6 +190,8 @@ static uint64_t wait_twice(struct pk_record *record, const struct pk_site *at, s
 
 	gate.flags = 0; /* not slow, if the head had to sleep */
 	pk_self.won.word = NULL;
+	if (how->habit != UINT8_MAX)
+		pk_self.habit = 0; /* the first time it is not to look away */
 	*at->word = how->held > 0;
 	holder.ns = how->held;
 	if (how->held)
