@@ -255,7 +255,7 @@ PK_INLINE enum pk_entered pk_list_wait_in(struct pk_queue *q, struct pk_waiter *
 					  pk_list_poll *poll, bool whole)
 {
 	const bool stays = pk_waiter_stays(w); /* not to be read any more once it is abandoned */
-	unsigned budget = pk_spin_begin(w);
+	unsigned granted = pk_spin_begin(w), budget = granted;
 	bool roused = false;
 
 	for (;;) {
@@ -263,7 +263,7 @@ PK_INLINE enum pk_entered pk_list_wait_in(struct pk_queue *q, struct pk_waiter *
 		enum pk_state state = pk_state(status);
 
 		if (state >= PK_HEAD) {
-			pk_spin_end(w);
+			stays ? pk_spin_end(w) : pk_spin_served(w, granted - budget);
 			if (state == PK_HEAD && whole && w->slept && pk_doze_sees_free())
 				pk_list_hurry(q, w);
 			return state == PK_HEAD ? PK_IS_HEAD : PK_ORPHANED;
@@ -277,7 +277,7 @@ PK_INLINE enum pk_entered pk_list_wait_in(struct pk_queue *q, struct pk_waiter *
 			/* fails only if the state is final now */
 			if (pk_cas_relaxed(&w->status, &status, pk_in_state(status, PK_WAITING))) {
 				w->slept = false; /* it is awake before its turn, so nobody has moved it to the word */
-				budget = pk_spin_begin(w);
+				budget = granted = pk_spin_begin(w);
 			}
 		} else if (pk_spent(&budget)) {
 			if (roused) { /* in vain */

@@ -70,6 +70,9 @@ struct pk_mutex {
 #define PK_FLAG_LOT (PK_KIND_BYTE(7) & 0x1010101010101010u)
 /* Heads have to sleep: to spin behind them is in vain (pthread/turn.c). */
 #define PK_FLAG_SLOW (PK_KIND_BYTE(7) & 0x8080808080808080u)
+/* Who has had it comes back at once: others queue for it (pthread/turn.c). A mutex's only: others than mutexes have other things
+ * here. */
+#define PK_FLAG_BACK (PK_KIND_BYTE(7) & 0x0808080808080808u)
 /* glibc's adaptive spin estimate, written by its code on ADAPTIVE mutexes. */
 #define PK_FLAG_SPINS (PK_KIND_BYTE(4) | PK_KIND_BYTE(5))
 /* The mutex's own policy, a number of admit/admit.h, or 0: written by its initialisation. Others than mutexes

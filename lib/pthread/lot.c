@@ -111,6 +111,11 @@ enum pk_manner pk_lot_manner(const struct pk_site *at, unsigned socket)
 	return pk_spin_crowded() ? PK_STAYS : PK_LEAVES;
 }
 
+bool pk_lot_apart(const struct pk_site *at, unsigned socket)
+{
+	return pk_lot_adapts && pk_sockets == 1 && at->marks && pk_spin_limit(socket);
+}
+
 static const void *object_of(const struct pk_gate *gate)
 {
 	return &gate->queue.aux;

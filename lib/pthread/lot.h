@@ -38,6 +38,10 @@ unsigned pk_lot_cohort(unsigned socket, uint32_t serial);
  * PK_SLEEPS. */
 enum pk_manner pk_lot_manner(const struct pk_site *at, unsigned socket);
 
+/* Whether those who have to sleep for that lock, on that socket, had better do so at its word, as glibc's waiters do: one socket, and
+ * others may spin (pthread/turn.c). */
+bool pk_lot_apart(const struct pk_site *at, unsigned socket);
+
 /* Sleep until called, or until that time (CLOCK_MONOTONIC) at the latest. May return
  * early. How to wait from then on: PK_CALLED or PK_LEAVES; or PK_STAYS if it is that late,
  * there is no room to sleep here, or the CPUs are crowded. */

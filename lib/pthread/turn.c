@@ -22,6 +22,8 @@
 enum {
 	OUT = -1, /* the wait goes on in the lot */
 	LONG_US = 100000,
+	/* One in so many of a thread's waits doubts that those who have the lock come back at once. */
+	DOUBT = 64,
 };
 
 /* The head has the word, or gave up (null). A flag that makes others queue is its own or
@@ -49,6 +51,18 @@ static struct pk_queue *root_of(struct pk_waiter *w)
 	return w->queue && ops && ops->root ? ops->root(w) : w->queue;
 }
 
+/* The head that gives up may have been woken for the word in the stead of others who sleep there, as those do who wait apart: it was
+ * to set it to 2 again, or to take it. */
+static void pass_on(int *word)
+{
+	int seen = 1;
+
+	if (pk_self.wanted.pass || pk_cas_relaxed(word, &seen, 2))
+		return;
+	if (!seen)
+		pk_futex_wake(word, 1);
+}
+
 /* The thread's place is given up for it. */
 static void give_up(struct pk_waiter *w)
 {
@@ -73,6 +87,7 @@ static void give_up(struct pk_waiter *w)
 	if (!q)
 		return;
 	leave(gate_of(q), pk_policy_ops(w->policy), w, NULL);
+	pass_on((int *)pk_self.wanted.word);
 	if (pk_lot_open)
 		pk_lot_check_here(gate_of(q));
 }
@@ -126,16 +141,42 @@ static int wait_queued(const struct pk_site *at, const struct pk_admit_ops *ops,
 
 /* Where there is one socket the order of the queue keeps the lock nearby to nobody: who finds it free takes it, as
  * those do who have not come to the queue yet. If its head was about to take it, it waits for one more; but it may
- * be without a CPU. */
+ * be without a CPU. With nobody in the queue that saves the way through it; but who comes back at once is to be a head, and to
+ * look away (word.c). */
 static bool barge(const struct pk_site *at, struct pk_record *r, unsigned socket)
 {
-	int seen = 0;
-
-	if (pk_sockets > 1 || !at->marks || !pk_spin_limit(socket) || pk_load_relaxed(&at->gate->flags) & PK_FLAG_QUEUE ||
-	    pk_load_relaxed(at->word) || !pk_cas_acquire(at->word, &seen, 1)) /* word.c, O6 */
+	if (pk_sockets > 1 || !at->marks || !pk_spin_limit(socket) ||
+	    (!pk_queue_busy(&at->gate->queue) && (pk_self.back || pk_self.soon)) || !pk_word_barge(at))
 		return false;
 	pk_count_in(r, PK_STAT_stolen);
 	return true;
+}
+
+/* Whether those who have the lock come back for it at once. Who does says so, and who has been woken for nothing many times, as
+ * somebody does (word.c); now and then it is doubted by who does not. `came` is known. */
+static bool is_used_again(const struct pk_site *at)
+{
+	uint64_t seen = pk_load_relaxed(&at->gate->flags);
+
+	if (pk_self.soon) {
+		if (!(seen & PK_FLAG_BACK))
+			pk_or_relaxed(&at->gate->flags, PK_FLAG_BACK);
+		return true;
+	}
+	if (!(seen & PK_FLAG_BACK) || ++pk_self.others % DOUBT)
+		return seen & PK_FLAG_BACK;
+	pk_and_relaxed(&at->gate->flags, ~PK_FLAG_BACK);
+	return false;
+}
+
+/* Where one socket has them all a queue is of use if who has the lock comes back for it at once: sleepers are not woken for nothing
+ * then, and heads look away. Else its head is enough, which spins, and costs one CPU: the others wait *apart*, at the word, as
+ * glibc's waiters do, to be woken by unlocks, whatever becomes of the head. Not by a policy that was chosen for its order; not if the head has
+ * lost patience; nor one that has not just come, or has others of a broadcast behind it (cond.c). */
+static bool waits_apart(const struct pk_site *at, const struct pk_admit_ops *ops, unsigned socket)
+{
+	return pk_self.came && pk_lot_apart(at, socket) && !is_used_again(at) && ops->policy == PK_POLICY_shfl && !pk_self.chain &&
+	       pk_queue_busy(&at->gate->queue) && !(pk_load_relaxed(&at->gate->flags) & PK_FLAG_QUEUE);
 }
 
 /* One attempt by way of the queue, in that manner. As pk_word_wait(), or OUT.
@@ -145,7 +186,7 @@ static bool barge(const struct pk_site *at, struct pk_record *r, unsigned socket
  * CALLED	spins all the same	OUT
  * STAYS	steals, or sleeps	sleeps in its place
  * SLEEPS	(does not look) steals, or sleeps in its place
- * Before all that, where the queue is busy, and in the lot's stead: barge(). Where nobody may spin, and without a
+ * Before all that, and in the lot's stead: barge(). Then: waits_apart(). Where nobody may spin, and without a
  * deadline, who steals lurks.
  */
 static int wait_once(const struct pk_site *at, const struct pk_admit_ops *ops, struct pk_record *r, unsigned socket,
@@ -154,9 +195,13 @@ static int wait_once(const struct pk_site *at, const struct pk_admit_ops *ops, s
 	struct pk_waiter *w;
 	int ret;
 
-	/* No queue: the head is at the word at once, and can as well be us. */
-	if (pk_queue_busy(&at->gate->queue) && barge(at, r, socket))
+	if (barge(at, r, socket))
 		return 0;
+	if (waits_apart(at, ops, socket)) {
+		pk_count_in(r, PK_STAT_bypassed);
+		return pk_word_wait(at, ops, NULL, false, deadline);
+	}
+	/* No queue: the head is at the word at once, and can as well be us. */
 	if (pk_queue_busy(&at->gate->queue) && manner != PK_CALLED && (manner == PK_SLEEPS || !pk_spin_room(socket))) {
 		bool taken = deadline || pk_spin_limit(socket) ? pk_word_steal(at) : pk_word_lurk(at);
 
@@ -209,8 +254,6 @@ static PK_NOINLINE int wait_in_lot(const struct pk_site *at, const struct pk_adm
 
 	while (r && ops && (ret = wait_once(at, ops, r, socket, manner, NULL)) == OUT) {
 		manner = pk_lot_manner(at, socket);
-		pk_self.back = pk_self.soon = false; /* by then it is long ago */
-		pk_self.came = 0;
 		if (manner == PK_LEAVES) {
 			if (barge(at, r, socket)) {
 				ret = 0;
@@ -220,6 +263,8 @@ static PK_NOINLINE int wait_in_lot(const struct pk_site *at, const struct pk_adm
 				until = pk_clock_after(LONG_US);
 			manner = pk_lot_park(at->gate, cohort, &until);
 		}
+		pk_self.back = pk_self.soon = false; /* it is long ago; and a handler may have waited for another lock */
+		pk_self.came = 0;
 		r = pk_thread_record();		 /* another one if a handler has forked */
 		ops = pk_policy_for(at->policy); /* it may have changed */
 		if (r) {

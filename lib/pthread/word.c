@@ -8,11 +8,15 @@
  *	0	2	a thread that has slept: takes it, somebody may still sleep
  *	1	2	a thread that is about to sleep
  *	1, 2	0	the owner; after 2 it wakes one sleeper
- * A head that naps leaves it at 1: nobody is to wake it.
+ * A head that naps leaves it at 1: nobody is to wake it. If it had been woken in the stead of others who sleep there, they wait
+ * until it has set the word, or its place has been given up (turn.c).
  * State of PK_FLAG_SLOW, a hint for those who come next (head_budget() below, turn.c, lot.c)
  *	0 -> 1	by a head that has spun in vain, before it sleeps, or that has got the word by spinning
  *		for long
  *	1 -> 0	by who has got the word by spinning for a while
+ * State of PK_FLAG_BACK, a hint for mutexes that are near to all (turn.c)
+ *	0 -> 1	by who comes back at once for the word (turn.c), or has slept apart many times before it got it
+ *	1 -> 0	by one in so many who come, and have not come back
  * A head that was asleep, and is woken for the word, says nothing about how long others hold it; nor does one that has
  * only looked.
  *
@@ -38,6 +42,7 @@
 #include "rt/rounds.h"
 #include "rt/spin.h"
 #include "rt/thread.h"
+#include "rt/topology.h"
 
 #define NEVER UINT64_MAX
 
@@ -54,7 +59,7 @@ enum {
 	 * as it is. */
 	AWAY_NS = 20000,
 	AWAY_ALONE = 8,
-	/* It has come back if it had the word as a head so short a time ago, and had waited for it for at least half of that; */
+	/* It has come back if it got the word so short a time ago, and had waited for it for at least half of that; */
 	BACK_NS = 2000,
 	/* or, in a queue, so short a time ago. */
 	SOON_NS = 1000,
@@ -75,11 +80,12 @@ enum {
 	NAPS_IN_VAIN = 4,
 	/* It knows when it has got the word if it has looked away for so many rounds before. */
 	CLOCK_GAP = 4,
-	/* A head that has spun for so long would have had its CPU do more had it slept. With 4 us the queues of eight sockets
-	 * lose a tenth: hand-overs take long there. */
-	SLOW_NS = 8000,
 	/* One in so many heads spins for the word of a slow lock all the same. */
 	PROBE = 16,
+	/* Where waiters sleep apart the head of a slow lock spins for so long at most. */
+	BRIEF_NS = 6000,
+	/* Who has slept there so many times in one wait has been woken for nothing: others come back at once. (Or for signals.) */
+	VAIN = 32,
 };
 
 struct turn {
@@ -257,29 +263,36 @@ static void mark(const struct pk_site *at, bool slow)
 /* Whether the head that has got the word by spinning would as well have slept; no, if it cannot be told. */
 static bool took_long(const struct turn *t)
 {
-	unsigned limit = pk_rounds_in(SLOW_NS);
+	unsigned limit = pk_rounds_in(PK_SPIN_LONG_NS);
 
 	return limit && t->spun > limit;
 }
 
-/* How long a head spins: for as long as those behind it do, unless they do not. On a slow lock, where nobody else may spin
- * as CPUs are few, it does not. */
+/* How long a head spins: for as long as those behind it do, unless they do not. On a slow lock less, where others wait apart,
+ * and where nobody else may spin as CPUs are few, it does not. */
 static unsigned head_budget(const struct turn *t)
 {
 	const struct pk_site *at = t->at;
+	unsigned brief;
 
-	if (pk_spin_limit(t->w->socket))
-		return pk_lot_adapts && at->marks && !t->slow && t->take == 1 ? pk_spin_patient(t->w->socket) :
-										 at->spin;
-	return t->slow && pk_uses(pk_load_relaxed(&t->w->status)) % PROBE ? 0 : at->spin;
+	if (!pk_spin_limit(t->w->socket))
+		return t->slow && pk_uses(pk_load_relaxed(&t->w->status)) % PROBE ? 0 : at->spin;
+	if (pk_lot_adapts && at->marks && !t->slow && t->take == 1)
+		return pk_spin_patient(t->w->socket);
+	brief = t->slow && pk_lot_apart(at, t->w->socket) ? pk_rounds_in(BRIEF_NS) : 0;
+	return brief && brief < at->spin ? brief : at->spin;
 }
 
 /* Where sections are long, and who leaves one comes back before a sleeper is up, each unlock wakes the head in vain. So one that
  * has been overtaken naps, once after each sleep: meanwhile nobody wakes it (doc/DESIGN.md section 10). Not if it is out
- * of patience or has a deadline, nor where the word stands for something else. */
+ * of patience or has a deadline, nor where the word stands for something else, nor while others sleep apart, and may be waiting for
+ * what it owes. */
 static bool may_nap(const struct turn *t, const struct pk_deadline *deadline)
 {
-	return t->w && t->nap && !deadline && !t->at->pass && !(pk_load_relaxed(&t->at->gate->flags) & PK_FLAG_QUEUE);
+	uint64_t flags = pk_load_relaxed(&t->at->gate->flags);
+
+	return t->w && t->nap && !deadline && !t->at->pass && !(flags & PK_FLAG_QUEUE) &&
+	       (flags & PK_FLAG_BACK || !pk_lot_apart(t->at, t->w->socket));
 }
 
 /* The head has got the word: for when it comes back. To read the clock now makes the critical section long (lbench 0.85), so the time
@@ -294,12 +307,28 @@ static void note(const struct turn *t, bool alone, bool away)
 	pk_self.won.waited = alone && !away ? (unsigned)(pk_self.won.ns - pk_self.came) : 0;
 }
 
+/* Who has got the word in another way, at that time, or 0: to come back for it counts, but it has not waited by spinning. */
+static void note_other(const struct pk_site *at, uint64_t ns)
+{
+	pk_self.won.word = ns ? at->word : NULL;
+	pk_self.won.ns = ns;
+	pk_self.won.rounds = pk_self.won.waited = 0;
+}
+
+/* Who has waited apart has got it, after so many sleeps. */
+static void note_apart(const struct pk_site *at, unsigned slept)
+{
+	if (slept >= VAIN && !(pk_load_relaxed(&at->gate->flags) & PK_FLAG_BACK))
+		pk_or_relaxed(&at->gate->flags, PK_FLAG_BACK);
+	note_other(at, slept ? pk_clock_ns() : pk_self.came);
+}
+
 int pk_word_wait(const struct pk_site *at, const struct pk_admit_ops *ops, struct pk_waiter *w, bool slept,
 		 const struct pk_deadline *deadline)
 {
 	struct turn t = {.at = at, .ops = ops, .w = w, .take = slept ? 2 : 1};
-	bool alone, away, look = false;
-	unsigned looks = 0;
+	bool alone, away, look = false, apart = ops && !w;
+	unsigned looks = 0, sleeps = 0;
 	int late = 0;
 
 	if (w)
@@ -308,6 +337,8 @@ int pk_word_wait(const struct pk_site *at, const struct pk_admit_ops *ops, struc
 	/* Not on a slow lock, where it is to sleep, nor with a deadline, which may be nearer. */
 	away = w && !slept && is_back(at, alone) && !deadline && !t.slow;
 	if (away) {
+		if (!alone)
+			pk_spin_away();
 		look_away(&t, alone ? AWAY_ALONE : 1);
 		regard(&t);
 	}
@@ -332,7 +363,7 @@ int pk_word_wait(const struct pk_site *at, const struct pk_admit_ops *ops, struc
 			pk_store_relaxed(&pk_self.asleep, true);
 		if (nap)
 			pk_futex_wait_for(at->word, 1, PK_NAP_US);
-		else if (at->pass)
+		else if (at->pass || apart)
 			late = pk_doze_alone(at->word, 2, deadline, &looks, &look);
 		else
 			late = pk_futex_wait(at->word, 2, deadline);
@@ -340,21 +371,39 @@ int pk_word_wait(const struct pk_site *at, const struct pk_admit_ops *ops, struc
 			pk_store_relaxed(&pk_self.asleep, false);
 		if (late)
 			return late;
-		if (look && at->pass(at->word))
+		if (look && !apart && at->pass(at->word))
 			return EALREADY;
 		t.take = 2;
 		t.nap = !nap;
+		sleeps++;
 		if (w && !pk_waiter_is_head(w))
 			t.w = w = NULL; /* a signal handler gave the place up */
 		else if (w)
 			regard(&t);
 	}
+	if (apart)
+		note_apart(at, sleeps);
 	if (!w)
 		return 0;
 	if (t.take == 1 && t.budget)
 		mark(at, took_long(&t));
 	note(&t, alone, away);
 	return 0;
+}
+
+static bool take(const struct pk_site *at)
+{
+	int seen = 0;
+
+	return !pk_load_relaxed(at->word) && pk_cas_acquire(at->word, &seen, 1); /* O6 */
+}
+
+bool pk_word_barge(const struct pk_site *at)
+{
+	if (pk_load_relaxed(&at->gate->flags) & PK_FLAG_QUEUE || !take(at))
+		return false;
+	note_other(at, pk_self.came); /* the clock is not read in the critical section */
+	return true;
 }
 
 /* Within what time who has stolen the word last is not to steal it again: the longest of the three. */
@@ -369,17 +418,20 @@ static unsigned sated_ns(void)
 /* Two thieves would hand a section to and fro as well (look_away()). Who is back for what it has just stolen has got less than its way
  * to this CPU, or the wait for it, costs, or has stolen it from one that wanted it again at once, and does so itself. If that is a
  * habit it is to queue, which means to sleep, as thieves are where nobody may spin. `brief`: the budget of one that has got it
- * soon the last time. `vain`: it has spun, and has not got it. */
+ * soon the last time. `vain`: it has spun, and has not got it. A slow lock on one socket it is not to spin for, but to leave to the head:
+ * it would do so in vain, mostly. (With several sockets the head may be far away.) */
 static bool steal(const struct pk_site *at, unsigned brief, bool *vain)
 {
 	struct turn t = {.at = at, .take = 1};
 	unsigned budget = pk_spin_steal(at->spin);
-	uint64_t now;
+	uint64_t now, flags = pk_load_relaxed(&at->gate->flags);
 	bool back, taken;
 
 	*vain = false;
-	if (pk_load_relaxed(&at->gate->flags) & (PK_FLAG_QUEUE | PK_FLAG_SPINNER))
+	if (flags & (PK_FLAG_QUEUE | PK_FLAG_SPINNER))
 		return false;
+	if (flags & PK_FLAG_SLOW && pk_sockets == 1 && pk_spin_anywhere())
+		return take(at);
 	now = pk_clock_ns();
 	back = pk_self.stolen.word == at->word &&
 	       since(now, pk_self.stolen.ns, pk_self.stolen.rounds) < sated_ns();
@@ -419,12 +471,10 @@ static bool nap_for(const struct pk_site *at)
 		return false;
 	}
 	for (unsigned i = 0; i < NAPS; i++) {
-		int seen = 0;
-
 		pk_futex_wait_for(&nobody, 0, PK_NAP_US);
 		if (pk_load_relaxed(&at->gate->flags) & PK_FLAG_QUEUE)
 			break;
-		if (!pk_load_relaxed(at->word) && pk_cas_acquire(at->word, &seen, 1)) { /* O6 */
+		if (take(at)) {
 			pk_self.napped = 0;
 			return true;
 		}

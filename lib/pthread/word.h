@@ -30,11 +30,14 @@ enum { PK_NAP_US = 50 };
 void pk_word_come(const struct pk_site *at);
 
 /* Wait until the word is ours. `w` is the head of the queue of policy
- * `ops`, or null. `slept`: the thread has slept already, and may have been moved
+ * `ops`, or null; with `ops`, but no w, the caller waits apart (turn.c). `slept`: the thread has slept already, and may have been moved
  * to the word meanwhile. Returns 0, or ETIMEDOUT, or EALREADY if the site's
  * `pass` was successful: then the word is as if we had never been there, and who sleeps on it will be woken. */
 int pk_word_wait(const struct pk_site *at, const struct pk_admit_ops *ops, struct pk_waiter *w, bool slept,
 		 const struct pk_deadline *deadline);
+
+/* Take the word if it is free, and no head has lost patience. */
+bool pk_word_barge(const struct pk_site *at);
 
 /* Spin for the word without queueing, unless another thread does so, the head
  * has lost patience, or the caller has just had it in this way. True when it has been taken.

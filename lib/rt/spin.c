@@ -17,6 +17,8 @@ enum {
 	PATIENT_US = 30, /* a few times what a sleep and a wake-up take */
 	BRIEF_US = 10,
 	SHARES = 32,	 /* one is gained for each that is served, SHARES are lost for one that is not */
+	/* Who has looked away as a head does not count how long so many of its next waits take: others do so, too. */
+	AWAYS = 32,
 	/* Who spins for so long had no CPU meanwhile, and so long they are taken for crowded then. */
 	AWAY_US = 200,
 	CROWDED_US = 10000,
@@ -209,4 +211,22 @@ void pk_spin_missed(struct pk_waiter *w)
 	if (stop(w) && pk_load_relaxed(&sockets[w->socket].shares) >= 2 * SHARES && counts(w->socket) &&
 	    pk_sub_relaxed(&sockets[w->socket].shares, SHARES) < 2 * SHARES)
 		pk_add_relaxed(&sockets[w->socket].shares, SHARES); /* others have been faster */
+}
+
+void pk_spin_away(void)
+{
+	pk_self.aways = AWAYS;
+}
+
+void pk_spin_served(struct pk_waiter *w, unsigned rounds)
+{
+	unsigned most = pk_sockets == 1 && w->spins ? pk_rounds_in(PK_SPIN_LONG_NS) : 0;
+
+	if (!most || rounds <= most || pk_knob(spin) > pk_rounds_in(PATIENT_US * 1000))
+		pk_spin_end(w);
+	else if (pk_self.aways) {
+		pk_self.aways--;
+		pk_spin_end(w);
+	} else
+		pk_spin_missed(w);
 }

@@ -26,6 +26,10 @@
 
 #include "rt/arena.h"
 
+/* Who has spun for so long would have had its CPU do more had it slept. With 4 us the queues of eight sockets lose a tenth (hand-overs
+ * take long there), and so do the short sections of sixteen CPUs. */
+enum { PK_SPIN_LONG_NS = 8000 };
+
 /* After pk_config_read() and pk_topology_read(). */
 void pk_spin_setup(void);
 
@@ -63,11 +67,18 @@ bool pk_spin_anywhere(void);
  * has been called, for the budget that is returned (0: no). Its end is pk_spin_end(). */
 unsigned pk_spin_begin(struct pk_waiter *w);
 void pk_spin_end(struct pk_waiter *w);
-/* The same for who has the lock by now: no clock is read. */
+/* The same for who has been served after so many rounds, and would have left the queue had it not been. On one socket who has spun
+ * for long might as well have slept, and counts as one that has spun in vain; not where heads look away (pthread/word.c), as all
+ * wait for them, nor if PARKADE_SPIN is longer than any spinner is by itself. */
+void pk_spin_served(struct pk_waiter *w, unsigned rounds);
+/* The same as pk_spin_end() for who has the lock by now: no clock is read. */
 void pk_spin_done(struct pk_waiter *w);
 /* The same for one who has spent the budget, and will sleep. There will be room for fewer,
  * until some have been served. */
 void pk_spin_missed(struct pk_waiter *w);
+
+/* The thread is the head of a queue, and looks away: who is behind it waits for that, as it will. */
+void pk_spin_away(void);
 
 /* Whether somebody has spun without a CPU of late. */
 bool pk_spin_crowded(void);

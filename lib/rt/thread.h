@@ -36,8 +36,8 @@ struct pk_thread {
 	/* How many read locks the thread holds: a guide, as others may unlock them. */
 	unsigned reads;
 	unsigned apart; /* those of them that its record names (pthread/readers.h) */
-	/* The word that it has got last as a head: so many rounds after that time; or at that time, if it was alone, after it had
-	 * waited for so many ns, or 0 (pthread/word.c). */
+	/* The word that it has got last: as a head, so many rounds after that time; or at that time, alone, after it had waited for so
+	 * many ns; or in another way, and nothing is said of that (pthread/word.c). */
 	struct {
 		const int *word; /* or null */
 		uint64_t ns;
@@ -48,6 +48,8 @@ struct pk_thread {
 	bool back, soon; /* for that word, in less than two microseconds, half of which it had waited before; in one */
 	uint8_t habit;	 /* how often it has come back for it alone, of late, */
 	uint8_t greed;	 /* and for what it had stolen */
+	uint8_t others;	 /* how often it has waited for a lock whose users come back at once, and has not (pthread/turn.c) */
+	uint8_t aways;	 /* for how many long waits in queues it is known why: heads look away (rt/spin.c) */
 	uint8_t napped, no_naps; /* how often it has napped in vain, and for how many times it does not (pthread/word.c) */
 	/* The one that it has stolen last: so many rounds after that time, and not at the first try (pthread/word.c). */
 	struct {

@@ -13,6 +13,7 @@
 #include "pthread/turn.h"
 #include "rt/clock.h"
 #include "rt/config.h"
+#include "rt/doze.h"
 #include "rt/futex.h"
 #include "rt/rounds.h"
 #include "rt/spin.h"
@@ -228,6 +229,7 @@ START_TEST(lot_is_told_by_handlers)
 	const struct pk_admit_ops *ops = _i ? &pk_tkt : &pk_mcs;
 	struct pk_waiter *w;
 	pthread_t thread;
+	int word = 2;
 
 	make_busy("2x3");
 	gate.queue.tail = 0;
@@ -241,7 +243,7 @@ START_TEST(lot_is_told_by_handlers)
 		ops->leave(&gate.queue, last, NULL);
 	}
 	thread = sleeper(0);
-	pk_self.waits = w;
+	pk_doze_begin(w, &word, &gate.flags, NULL);
 	pk_store_relaxed(&pk_self.asleep, true);
 	pk_turn_step_back();
 	pthread_join(thread, NULL);

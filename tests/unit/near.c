@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* SPDX-FileCopyrightText: 2026 The parkade authors */
+/* Mutexes on machines of one socket, some of whose CPUs may spin: who takes the word at once, who waits for it without a place in
+ * the queue (pthread/turn.c), and for whom it is not worth to spin (pthread/word.c, rt/spin.c). */
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include "admit/list.h"
+#include "pthread/lot.h"
+#include "pthread/turn.h"
+#include "rt/clock.h"
+#include "rt/config.h"
+#include "rt/doze.h"
+#include "rt/futex.h"
+#include "rt/rounds.h"
+#include "rt/spin.h"
+#include "rt/thread.h"
+#include "rt/topology.h"
+#include "../stats/sleepers.h"
+#include "nodes.h"
+
+enum { SPIN = 300, TRIES = 10000 };
+
+static struct pk_gate gate;
+static int word;
+
+/* With that policy for all locks. */
+static void make_with(const char *policy, const char *topology, const char *parking)
+{
+	pk_config.spin = SPIN;
+	pk_config.parking = parking;
+	pk_config.patience = 10000000; /* however long a head is held up */
+	pk_topology_read("", topology);
+	pk_spin_setup();
+	pk_incarnation_setup();
+	pk_incarnation_next();
+	pk_thread_setup(pk_turn_gone);
+	pk_policy_select(policy);
+	pk_lot_setup(parking);
+	while (!pk_rounds_in(1000)) /* to find out how long a round is, even on a busy machine */
+		;
+}
+
+static void make(const char *topology, const char *parking)
+{
+	make_with("shfl", topology, parking);
+}
+
+static struct pk_site site(bool marks)
+{
+	return (struct pk_site){&word, &gate, SPIN, 0, marks, NULL};
+}
+
+/* How often the thread has done that. */
+static uint64_t count_of(unsigned stat)
+{
+	return pk_thread_record()->stat[stat];
+}
+
+/* The thread has had the word as a head, and it is back. */
+static void come_back(void)
+{
+	pk_self.won.word = &word;
+	pk_self.won.rounds = pk_self.won.waited = 0;
+	pk_self.won.ns = pk_clock_ns();
+}
+
+static void let_one_queue(void)
+{
+	node[0] = new_node(&pk_shfl);
+	ck_assert_int_eq(pk_shfl.enter(&gate.queue, node[0], NULL), PK_IS_HEAD);
+}
+
+/* ---- who takes the word at once ---- */
+
+/* Nobody is in the queue, and the word is free. _i: with one socket it is taken; not by who comes back at once, who is to be a
+ * head; nor with two sockets, nor if a head has lost patience, nor where nobody may spin. */
+START_TEST(takes_the_word)
+{
+	struct pk_site at = site(true);
+
+	make(_i == 2 ? "2x8" : _i == 4 ? "1x2" : "1x8", "auto");
+	gate.flags = _i == 3 ? PK_FLAG_QUEUE : 0;
+	for (unsigned n = 0; n < TRIES; n++) {
+		word = 0;
+		if (_i == 1)
+			come_back();
+		ck_assert_int_eq(pk_turn_wait(&at, NULL), 0);
+		ck_assert_int_eq(word, 1);
+		if (_i != 1 || count_of(PK_STAT_entered)) /* it may be held up on its way */
+			break;
+	}
+	ck_assert_uint_eq(count_of(PK_STAT_entered), _i != 0);
+	ck_assert_uint_eq(count_of(PK_STAT_bypassed), 0);
+	if (_i == 0) {
+		ck_assert_uint_eq(count_of(PK_STAT_stolen), 1);
+		ck_assert_ptr_eq(pk_self.won.word, &word);
+		ck_assert_uint_eq(pk_self.won.ns, pk_self.came);
+	}
+}
+END_TEST
+
+/* ---- who waits without a place ---- */
+
+static struct pk_waiter *chain;
+static uint64_t entered, bypassed;
+
+static void *wait_for_it(void *at)
+{
+	pk_self.chain = chain;
+	ck_assert_int_eq(pk_turn_wait(at, NULL), 0);
+	entered = count_of(PK_STAT_entered);
+	bypassed = count_of(PK_STAT_bypassed);
+	pk_self.chain = NULL;
+	ck_assert_ptr_eq(pk_self.won.word, bypassed ? &word : pk_self.won.word);
+	return NULL;
+}
+
+/* Somebody is in the queue. One socket: others sleep at the word. Else, or if its users come back at once, or its head has lost
+ * patience, or waiters are to sleep in the queue, or it is no mutex, or by another policy, or with others of a broadcast behind it, they queue. */
+START_TEST(waits_without_a_place)
+{
+	static const struct {
+		const char *policy, *topology, *parking;
+		uint64_t flags;
+		bool marks, chain, apart;
+	} table[] = {
+		{"shfl", "1x8", "auto", 0, true, false, true},
+		{"shfl", "1x8", "auto", PK_FLAG_SLOW, true, false, true},
+		{"shfl", "1x8", "auto", PK_FLAG_BACK, true, false, false},
+		{"shfl", "1x8", "auto", PK_FLAG_QUEUE, true, false, false},
+		{"shfl", "1x8", "queue", 0, true, false, false},
+		{"shfl", "1x8", "auto", 0, false, false, false},
+		{"shfl", "2x8", "auto", 0, true, false, false},
+		{"shfl", "1x2", "auto", 0, true, false, false},
+		{"mcs", "1x8", "auto", 0, true, false, false},
+		{"shfl", "1x8", "auto", 0, true, true, false},
+	};
+	struct pk_site at = site(table[_i].marks);
+	pthread_t thread;
+
+	make_with(table[_i].policy, table[_i].topology, table[_i].parking);
+	gate.flags = table[_i].flags;
+	chain = table[_i].chain ? new_node(&pk_shfl) : NULL;
+	let_one_queue();
+	word = 1;
+	ck_assert_int_eq(pthread_create(&thread, NULL, wait_for_it, &at), 0);
+	while (!pk_load_acquire(&node[0]->next) && pk_load_acquire(&word) == 1)
+		sched_yield();
+	ck_assert_int_eq(!pk_load_acquire(&node[0]->next), table[_i].apart);
+	pk_shfl.leave(&gate.queue, node[0], &word);
+	pk_lot_check(&gate, 0);
+	pk_store_release(&word, 0);
+	pk_futex_wake(&word, 1);
+	pthread_join(thread, NULL);
+	ck_assert_uint_eq(bypassed, table[_i].apart);
+	ck_assert_int_eq(entered > 0, !table[_i].apart);
+	if (table[_i].apart)
+		ck_assert_int_eq(word, 2); /* it has slept */
+}
+END_TEST
+
+/* Who comes back at once tells the others, and 64 that do not doubt it. */
+START_TEST(tells_who_comes_back)
+{
+	struct pk_site at = site(true);
+	struct timespec past = {0, 0};
+	struct pk_deadline deadline = {&past, CLOCK_MONOTONIC};
+
+	make("1x8", "auto");
+	let_one_queue();
+	word = 1;
+	ck_assert_int_eq(pk_turn_wait(&at, &deadline), ETIMEDOUT);
+	ck_assert_uint_eq(gate.flags & PK_FLAG_BACK, 0);
+	for (unsigned n = 0; n < TRIES && !(gate.flags & PK_FLAG_BACK); n++) {
+		come_back();
+		ck_assert_int_eq(pk_turn_wait(&at, &deadline), ETIMEDOUT);
+	}
+	ck_assert_uint_ne(gate.flags & PK_FLAG_BACK, 0);
+	pk_self.won.word = NULL;
+	pk_self.others = 0;
+	for (unsigned n = 1; n <= 64; n++) {
+		ck_assert_uint_ne(gate.flags & PK_FLAG_BACK, 0);
+		ck_assert_int_eq(pk_turn_wait(&at, &deadline), ETIMEDOUT);
+	}
+	ck_assert_uint_eq(gate.flags & PK_FLAG_BACK, 0);
+}
+END_TEST
+
+static pid_t tid;
+
+static void *wait_apart(void *at)
+{
+	pk_store_release(&tid, gettid());
+	ck_assert_int_eq(pk_word_wait(at, &pk_shfl, NULL, false, NULL), 0);
+	ck_assert_int_eq(word, 2);
+	return NULL;
+}
+
+/* Who has slept 32 times in one wait, as it was woken while others took the word, tells them. _i: 31 are not enough. */
+START_TEST(tells_what_was_in_vain)
+{
+	struct pk_site at = site(true);
+	pthread_t thread;
+
+	make("1x8", "auto");
+	word = 2;
+	ck_assert_int_eq(pthread_create(&thread, NULL, wait_apart, &at), 0);
+	for (unsigned n = 1; n < (_i ? 31 : 32); n++)
+		while (pk_futex_wake(&word, 1) != 1)
+			sched_yield();
+	while (!sleepers_sleeps(pk_load_acquire(&tid)))
+		sched_yield();
+	pk_store_release(&word, 0);
+	pk_futex_wake(&word, 1);
+	pthread_join(thread, NULL);
+	ck_assert_int_eq(!(gate.flags & PK_FLAG_BACK), _i);
+}
+END_TEST
+
+static bool takes(const int *unused)
+{
+	return !unused;
+}
+
+/* A handler gives up the place of a head that naps, or that has just been woken, in the stead of who waits apart: that one is woken,
+ * now or by the unlock. _i: the word is held, and who has it unlocks it; it is free; it stands for something else. */
+START_TEST(head_passes_on)
+{
+	struct pk_site at = site(true);
+	pthread_t thread;
+
+	make("1x8", "auto");
+	let_one_queue();
+	word = 2;
+	ck_assert_int_eq(pthread_create(&thread, NULL, wait_apart, &at), 0);
+	while (!sleepers_sleeps(pk_load_acquire(&tid)))
+		sched_yield();
+	pk_doze_begin(node[0], &word, &gate.flags, _i == 2 ? takes : NULL);
+	pk_self.asleep = true;
+	pk_store_release(&word, _i != 1);
+	pk_turn_step_back();
+	ck_assert(!pk_queue_busy(&gate.queue));
+	if (_i != 1)
+		ck_assert_int_eq(pk_load_relaxed(&word), _i == 0 ? 2 : 1);
+	if (_i == 2 || (_i == 0 && pk_xchg_release(&word, 0) == 2)) {
+		pk_store_release(&word, 0);
+		pk_futex_wake(&word, 1);
+	}
+	pthread_join(thread, NULL);
+}
+END_TEST
+
+/* ---- for whom it is not worth to spin ---- */
+
+/* Thieves do not spin for a slow lock, but take the word if it is free; they do with several sockets, whose heads are far away, and
+ * where nobody else spins. */
+START_TEST(thieves_leave_slow_locks)
+{
+	static const struct {
+		const char *topology;
+		uint64_t flags;
+		bool spins;
+	} table[] = {
+		{"1x8", 0, true}, {"1x8", PK_FLAG_SLOW, false}, {"2x8", PK_FLAG_SLOW, true}, {"1x2", PK_FLAG_SLOW, true},
+	};
+	struct pk_site at = site(true);
+
+	make(table[_i].topology, "auto");
+	gate.flags = table[_i].flags;
+	ck_assert(pk_word_steal(&at));
+	ck_assert_int_eq(word, 1);
+	ck_assert_ptr_eq(pk_self.stolen.word, table[_i].spins ? &word : NULL); /* who spins remembers it */
+}
+END_TEST
+
+/* A spinner served after 8 us costs a place, if its thread has not looked away in its last 32 waits; not with two sockets. */
+START_TEST(served_late)
+{
+	enum { REASON_US = 31 };
+	struct pk_waiter *w;
+	unsigned late, early;
+
+	make("1x8", "auto");
+	late = pk_rounds_in(8000) + 1;
+	early = pk_rounds_in(7000);
+	w = new_node(&pk_shfl);
+	w->socket = 0;
+	w->manner = PK_LEAVES;
+	ck_assert_uint_eq(pk_spin_rooms(0), 4);
+	pk_spin_begin(w);
+	pk_spin_served(w, late);
+	ck_assert_uint_eq(pk_spin_rooms(0), 3);
+	usleep(REASON_US);
+	pk_spin_begin(w);
+	pk_spin_served(w, early);
+	ck_assert_uint_eq(pk_spin_rooms(0), 3);
+	pk_spin_away();
+	for (int n = 0; n < 32; n++) {
+		pk_spin_begin(w);
+		pk_spin_served(w, late);
+	}
+	ck_assert_uint_eq(pk_spin_rooms(0), 4); /* one more for 32 that were served */
+	pk_spin_begin(w);
+	pk_spin_served(w, late);
+	ck_assert_uint_eq(pk_spin_rooms(0), 3);
+	ck_assert_uint_eq(pk_spinners(0), 0);
+	pk_topology_read("", "2x8");
+	pk_spin_setup();
+	usleep(REASON_US);
+	pk_spin_begin(w);
+	pk_spin_served(w, late);
+	ck_assert_uint_eq(pk_spin_rooms(0), 7);
+}
+END_TEST
+
+UNIT("near", {takes_the_word, 5}, {waits_without_a_place, 10}, {tells_who_comes_back, 1}, {tells_what_was_in_vain, 2}, {head_passes_on, 3},
+     {thieves_leave_slow_locks, 4}, {served_late, 1})
