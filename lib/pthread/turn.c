@@ -22,7 +22,7 @@
 enum {
 	OUT = -1, /* the wait goes on in the lot */
 	LONG_US = 100000,
-	/* One in so many of a thread's waits doubts that those who have the lock come back at once. */
+	/* After so many of its waits in a row in which it has not come back at once a thread doubts that others do. */
 	DOUBT = 64,
 };
 
@@ -153,18 +153,23 @@ static bool barge(const struct pk_site *at, struct pk_record *r, unsigned socket
 }
 
 /* Whether those who have the lock come back for it at once. Who does says so, and who has been woken for nothing many times, as
- * somebody does (word.c); now and then it is doubted by who does not. `came` is known. */
+ * somebody does (word.c); it is doubted by who never does. `came` is known. */
 static bool is_used_again(const struct pk_site *at)
 {
-	uint64_t seen = pk_load_relaxed(&at->gate->flags);
+	bool said = pk_load_relaxed(&at->gate->flags) & PK_FLAG_BACK;
 
-	if (pk_self.soon) {
-		if (!(seen & PK_FLAG_BACK))
-			pk_or_relaxed(&at->gate->flags, PK_FLAG_BACK);
+	if (pk_self.soon && !said)
+		pk_or_relaxed(&at->gate->flags, PK_FLAG_BACK);
+	if (pk_self.soon || (said && pk_self.back)) {
+		if (pk_self.doubts.word == at->word)
+			pk_self.doubts.times = 0;
 		return true;
 	}
-	if (!(seen & PK_FLAG_BACK) || ++pk_self.others % DOUBT)
-		return seen & PK_FLAG_BACK;
+	if (!said)
+		return false;
+	pk_self.doubts.word = at->word;
+	if (++pk_self.doubts.times % DOUBT)
+		return true;
 	pk_and_relaxed(&at->gate->flags, ~PK_FLAG_BACK);
 	return false;
 }

@@ -48,9 +48,13 @@ struct pk_thread {
 	bool back, soon; /* for that word, in less than two microseconds, half of which it had waited before; in one */
 	uint8_t habit;	 /* how often it has come back for it alone, of late, */
 	uint8_t greed;	 /* and for what it had stolen */
-	uint8_t others;	 /* how often it has waited for a lock whose users come back at once, and has not (pthread/turn.c) */
 	uint8_t aways;	 /* for how many long waits in queues it is known why: heads look away (rt/spin.c) */
 	uint8_t napped, no_naps; /* how often it has napped in vain, and for how many times it does not (pthread/word.c) */
+	/* How often it has not come back at once for locks whose users are said to do so, and for which word last (pthread/turn.c). */
+	struct {
+		const int *word;
+		unsigned times;
+	} doubts;
 	/* The one that it has stolen last: so many rounds after that time, and not at the first try (pthread/word.c). */
 	struct {
 		const int *word;

@@ -119,30 +119,35 @@ static void *wait_for_it(void *at)
 }
 
 /* Somebody is in the queue. One socket: others sleep at the word. Else, or if its users come back at once, or its head has lost
- * patience, or waiters are to sleep in the queue, or it is no mutex, or by another policy, or with others of a broadcast behind it, they queue. */
+ * patience, or waiters are to sleep in the queue, or it is no mutex, or by another policy, or with others of a broadcast behind it,
+ * they queue. */
 START_TEST(waits_without_a_place)
 {
 	static const struct {
 		const char *policy, *topology, *parking;
 		uint64_t flags;
 		bool marks, chain, apart;
+		int spin; /* or 0 */
 	} table[] = {
-		{"shfl", "1x8", "auto", 0, true, false, true},
-		{"shfl", "1x8", "auto", PK_FLAG_SLOW, true, false, true},
-		{"shfl", "1x8", "auto", PK_FLAG_BACK, true, false, false},
-		{"shfl", "1x8", "auto", PK_FLAG_QUEUE, true, false, false},
-		{"shfl", "1x8", "queue", 0, true, false, false},
-		{"shfl", "1x8", "auto", 0, false, false, false},
-		{"shfl", "2x8", "auto", 0, true, false, false},
-		{"shfl", "1x2", "auto", 0, true, false, false},
-		{"mcs", "1x8", "auto", 0, true, false, false},
-		{"shfl", "1x8", "auto", 0, true, true, false},
+		{"shfl", "1x8", "auto", 0, true, false, true, 0},
+		{"shfl", "1x8", "auto", PK_FLAG_SLOW, true, false, true, 0},
+		{"shfl", "1x8", "auto", PK_FLAG_BACK, true, false, false, 0},
+		{"shfl", "1x8", "auto", PK_FLAG_QUEUE, true, false, false, 0},
+		{"shfl", "1x8", "queue", 0, true, false, false, 0},
+		{"shfl", "1x8", "auto", 0, false, false, false, 0},
+		{"shfl", "2x8", "auto", 0, true, false, false, 0},
+		{"shfl", "1x2", "auto", 0, true, false, false, 0},
+		{"mcs", "1x8", "auto", 0, true, false, false, 0},
+		{"shfl", "1x8", "auto", 0, true, true, false, 0},
+		{"shfl", "1x8", "auto", 0, true, false, false, 200}, /* nobody can tell who comes back */
 	};
 	struct pk_site at = site(table[_i].marks);
 	pthread_t thread;
 
 	make_with(table[_i].policy, table[_i].topology, table[_i].parking);
 	gate.flags = table[_i].flags;
+	if (table[_i].spin)
+		pk_config.spin = table[_i].spin;
 	chain = table[_i].chain ? new_node(&pk_shfl) : NULL;
 	let_one_queue();
 	word = 1;
@@ -162,10 +167,12 @@ START_TEST(waits_without_a_place)
 }
 END_TEST
 
-/* Who comes back at once tells the others, and 64 that do not doubt it. */
+/* Who comes back at once tells the others, and who does not 64 times in a row doubts it. */
 START_TEST(tells_who_comes_back)
 {
-	struct pk_site at = site(true);
+	struct pk_gate gate2 = {.flags = 0};
+	int word2 = 1;
+	struct pk_site at = site(true), at2 = {&word2, &gate2, SPIN, 0, true, NULL};
 	struct timespec past = {0, 0};
 	struct pk_deadline deadline = {&past, CLOCK_MONOTONIC};
 
@@ -179,17 +186,55 @@ START_TEST(tells_who_comes_back)
 		ck_assert_int_eq(pk_turn_wait(&at, &deadline), ETIMEDOUT);
 	}
 	ck_assert_uint_ne(gate.flags & PK_FLAG_BACK, 0);
+	/* It is back, though not so soon, after the first forty; for a microsecond, so it may be held up. */
+	for (unsigned n = 0; n < TRIES && (!n || pk_self.doubts.times); n++) {
+		pk_self.won.word = NULL;
+		for (unsigned i = 0; i < 40 && !n; i++)
+			ck_assert_int_eq(pk_turn_wait(&at, &deadline), ETIMEDOUT);
+		pk_self.won.word = &word;
+		pk_self.won.waited = 5000;
+		pk_self.won.rounds = 0;
+		pk_self.won.ns = pk_clock_ns() - 1000;
+		ck_assert_int_eq(pk_turn_wait(&at, &deadline), ETIMEDOUT);
+		gate.flags |= PK_FLAG_BACK; /* for the one that is held up for the 64th time */
+	}
+	ck_assert_uint_eq(pk_self.doubts.times, 0);
 	pk_self.won.word = NULL;
-	pk_self.others = 0;
 	for (unsigned n = 1; n <= 64; n++) {
 		ck_assert_uint_ne(gate.flags & PK_FLAG_BACK, 0);
 		ck_assert_int_eq(pk_turn_wait(&at, &deadline), ETIMEDOUT);
+	}
+	ck_assert_uint_eq(gate.flags & PK_FLAG_BACK, 0);
+	/* That it comes back at once for another lock does not matter. */
+	gate.flags |= PK_FLAG_BACK;
+	for (unsigned n = 1; n <= 64; n++) {
+		ck_assert_uint_ne(gate.flags & PK_FLAG_BACK, 0);
+		ck_assert_int_eq(pk_turn_wait(&at, &deadline), ETIMEDOUT);
+		pk_self.won.word = &word2;
+		pk_self.won.ns = pk_clock_ns();
+		ck_assert_int_eq(pk_turn_wait(&at2, &deadline), ETIMEDOUT);
 	}
 	ck_assert_uint_eq(gate.flags & PK_FLAG_BACK, 0);
 }
 END_TEST
 
 static pid_t tid;
+
+static unsigned naps;
+int __real_pk_futex_wait_for(const void *word, uint32_t expected, unsigned us);
+int __wrap_pk_futex_wait_for(const void *word, uint32_t expected, unsigned us);
+
+int __wrap_pk_futex_wait_for(const void *on, uint32_t expected, unsigned us)
+{
+	naps += us == PK_NAP_US;
+	return __real_pk_futex_wait_for(on, expected, us);
+}
+
+static void await_asleep(void)
+{
+	while (!sleepers_sleeps(pk_load_acquire(&tid)))
+		sched_yield();
+}
 
 static void *wait_apart(void *at)
 {
@@ -211,12 +256,61 @@ START_TEST(tells_what_was_in_vain)
 	for (unsigned n = 1; n < (_i ? 31 : 32); n++)
 		while (pk_futex_wake(&word, 1) != 1)
 			sched_yield();
-	while (!sleepers_sleeps(pk_load_acquire(&tid)))
-		sched_yield();
+	await_asleep();
 	pk_store_release(&word, 0);
 	pk_futex_wake(&word, 1);
 	pthread_join(thread, NULL);
 	ck_assert_int_eq(!(gate.flags & PK_FLAG_BACK), _i);
+}
+END_TEST
+
+/* Who waits apart looks now and then, as those in queues do: who was to wake it may be held up. */
+START_TEST(looks)
+{
+	struct pk_site at = site(true);
+	pthread_t thread;
+
+	make("1x8", "auto");
+	pk_config.look = 20;
+	pk_doze_setup(pk_turn_look);
+	word = 2;
+	ck_assert_int_eq(pthread_create(&thread, NULL, wait_apart, &at), 0);
+	await_asleep();
+	pk_store_release(&word, 0); /* and it is not woken */
+	pthread_join(thread, NULL);
+}
+END_TEST
+
+static void *wait_as_head(void *at)
+{
+	pk_store_release(&tid, gettid());
+	ck_assert_int_eq(pk_turn_wait(at, NULL), 0);
+	return NULL;
+}
+
+/* A head that is woken in vain naps, if those who have the lock come back at once (_i). Else others may sleep at the word, for whom it
+ * has been woken. */
+START_TEST(naps_for_nobody)
+{
+	struct pk_site at = site(true);
+	pthread_t thread;
+
+	make("1x8", "auto");
+	gate.flags = _i ? PK_FLAG_BACK : 0;
+	word = 1;
+	ck_assert_int_eq(pthread_create(&thread, NULL, wait_as_head, &at), 0);
+	while (pk_load_acquire(&word) != 2)
+		sched_yield();
+	await_asleep();
+	pk_store_release(&word, 1);
+	pk_futex_wake(&word, 1);
+	while (pk_load_acquire(&word) != 2) /* after its nap, if any */
+		sched_yield();
+	await_asleep();
+	pk_store_release(&word, 0);
+	pk_futex_wake(&word, 1);
+	pthread_join(thread, NULL);
+	ck_assert_uint_eq(naps, _i);
 }
 END_TEST
 
@@ -236,8 +330,7 @@ START_TEST(head_passes_on)
 	let_one_queue();
 	word = 2;
 	ck_assert_int_eq(pthread_create(&thread, NULL, wait_apart, &at), 0);
-	while (!sleepers_sleeps(pk_load_acquire(&tid)))
-		sched_yield();
+	await_asleep();
 	pk_doze_begin(node[0], &word, &gate.flags, _i == 2 ? takes : NULL);
 	pk_self.asleep = true;
 	pk_store_release(&word, _i != 1);
@@ -307,6 +400,12 @@ START_TEST(served_late)
 	pk_spin_served(w, late);
 	ck_assert_uint_eq(pk_spin_rooms(0), 3);
 	ck_assert_uint_eq(pk_spinners(0), 0);
+	pk_config.spin = (int)pk_rounds_in(60000); /* somebody wants it */
+	usleep(REASON_US);
+	pk_spin_begin(w);
+	pk_spin_served(w, late);
+	ck_assert_uint_eq(pk_spin_rooms(0), 3);
+	pk_config.spin = SPIN;
 	pk_topology_read("", "2x8");
 	pk_spin_setup();
 	usleep(REASON_US);
@@ -316,5 +415,51 @@ START_TEST(served_late)
 }
 END_TEST
 
-UNIT("near", {takes_the_word, 5}, {waits_without_a_place, 10}, {tells_who_comes_back, 1}, {tells_what_was_in_vain, 2}, {head_passes_on, 3},
-     {thieves_leave_slow_locks, 4}, {served_late, 1})
+static bool served; /* it has spun until it was the head */
+
+static void *queue_up(void *manner)
+{
+	struct pk_waiter *w = node[1] = new_node(&pk_shfl);
+
+	w->socket = 0;
+	w->manner = (uint8_t)(uintptr_t)manner;
+	served = false;
+	if (pk_shfl.enter(&gate.queue, w, NULL) == PK_IS_HEAD) {
+		served = !w->slept;
+		pk_shfl.leave(&gate.queue, w, NULL);
+	}
+	return NULL;
+}
+
+/* That is seen in the queue; not of who would sleep in its place had it spun in vain (_i). */
+START_TEST(served_late_in_the_queue)
+{
+	unsigned kept = 0;
+
+	for (unsigned n = 0; n < TRIES && (!_i || kept < 20); n++) {
+		uint64_t began;
+		pthread_t thread;
+
+		make("1x8", "auto"); /* four places again */
+		usleep(31);
+		let_one_queue();
+		ck_assert_int_eq(pthread_create(&thread, NULL, queue_up, (void *)(uintptr_t)(_i ? PK_STAYS : PK_LEAVES)), 0);
+		while (!pk_load_acquire(&node[0]->next))
+			;
+		for (began = pk_clock_ns(); pk_clock_ns() - began < 15000;)
+			;
+		pk_shfl.leave(&gate.queue, node[0], NULL);
+		pthread_join(thread, NULL);
+		if (!served) /* it was held up */
+			continue;
+		if (!_i && pk_spin_rooms(0) == 3)
+			return;
+		ck_assert_uint_eq(pk_spin_rooms(0), 4);
+		kept++;
+	}
+	ck_assert(_i && kept);
+}
+END_TEST
+
+UNIT("near", {takes_the_word, 5}, {waits_without_a_place, 11}, {tells_who_comes_back, 1}, {tells_what_was_in_vain, 2}, {looks, 1},
+     {naps_for_nobody, 2}, {head_passes_on, 3}, {thieves_leave_slow_locks, 4}, {served_late, 1}, {served_late_in_the_queue, 2})

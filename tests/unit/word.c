@@ -303,6 +303,8 @@ START_TEST(looks_away_in_a_queue)
 	for (how[_i].held = 600; away < soon / 2 && how[_i].held < 3500; how[_i].held += how[_i].held / 2)
 		away = look_away(&at, new_node(&pk_mcs), &how[_i], &soon);
 	ck_assert_uint_ge(away, soon / 2);
+	if (away) /* and knows why it waits for long in queues */
+		ck_assert_uint_ne(pk_self.aways, 0);
 }
 END_TEST
 
