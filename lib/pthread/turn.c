@@ -86,8 +86,8 @@ static void give_up(struct pk_waiter *w)
 	q = root_of(w);
 	if (!q)
 		return;
-	leave(gate_of(q), pk_policy_ops(w->policy), w, NULL);
 	pass_on((int *)pk_self.wanted.word);
+	leave(gate_of(q), pk_policy_ops(w->policy), w, NULL);
 	if (pk_lot_open)
 		pk_lot_check_here(gate_of(q));
 }

@@ -16,7 +16,7 @@
  *	1 -> 0	by who has got the word by spinning for a while
  * State of PK_FLAG_BACK, a hint for mutexes that are near to all (turn.c)
  *	0 -> 1	by who comes back at once for the word (turn.c), or has slept apart many times before it got it
- *	1 -> 0	by one in so many who come, and have not come back
+ *	1 -> 0	by who has not come back many times in a row (turn.c)
  * A head that was asleep, and is woken for the word, says nothing about how long others hold it; nor does one that has
  * only looked.
  *
