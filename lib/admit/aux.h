@@ -4,7 +4,7 @@
  * the tail, or else hints.
  *
  *	tag << 32 | kind << 29 | 29 bits of the policy	while somebody waits so
- *	0   << 32 | hint << 16 | hint			otherwise
+ *	0   << 32 | hint << 16 | hint << 4 | hint	otherwise
  * The tag is of the process's incarnation and of the queue's address. State with another
  * one is a ghost's, or of the lock that this one is a copy of, and counts as none; of
  * another kind it is a policy's that was in force before: whoever comes then waits on the
@@ -31,6 +31,7 @@ enum pk_aux_kind {
 /* Which hint: the bit that it begins at. */
 enum pk_aux_hint {
 	PK_HINT_WINDOW = 0,  /* admit/list.h */
+	PK_HINT_ORDER = 4,   /* admit/order.h */
 	PK_HINT_SOCKET = 16, /* admit/hbo.c */
 	PK_HINT_SINCE = 16,  /* admit/shfl.c */
 };
@@ -61,20 +62,26 @@ PK_INLINE bool pk_aux_is(const struct pk_queue *q, uint64_t aux, enum pk_aux_kin
 	return pk_aux_exact(q, aux) && (uint32_t)aux >> PK_AUX_KIND_SHIFT == (uint32_t)kind;
 }
 
+/* Where it begins and the next one does not. */
+PK_INLINE uint64_t pk_hint_bits(enum pk_aux_hint which)
+{
+	return which == PK_HINT_WINDOW ? 0xf : which == PK_HINT_ORDER ? 0xfff0 : 0xffff0000;
+}
+
 PK_INLINE uint16_t pk_aux_hint(const struct pk_queue *q, enum pk_aux_hint which)
 {
 	uint64_t aux = pk_load_relaxed(&q->aux);
 
-	return aux >> 32 ? 0 : (uint16_t)(aux >> which);
+	return aux >> 32 ? 0 : (uint16_t)((aux & pk_hint_bits(which)) >> which);
 }
 
 PK_INLINE void pk_aux_set_hint(struct pk_queue *q, enum pk_aux_hint which, unsigned value)
 {
 	uint64_t aux = pk_load_relaxed(&q->aux);
-	uint64_t others = aux >> 32 ? 0 : aux & ~((uint64_t)UINT16_MAX << which);
+	uint64_t others = aux >> 32 ? 0 : aux & ~pk_hint_bits(which);
 
 	if (!pk_aux_exact(q, aux))
-		pk_cas_relaxed(&q->aux, &aux, others | (uint64_t)(uint16_t)value << which);
+		pk_cas_relaxed(&q->aux, &aux, others | ((uint64_t)value << which & pk_hint_bits(which)));
 }
 
 /* Whether somebody waits in the queue, under whatever policy. Ghosts do not count. */

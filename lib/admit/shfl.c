@@ -62,6 +62,7 @@
 #include <limits.h>
 
 #include "admit/list.h"
+#include "admit/order.h"
 #include "rt/clock.h"
 #include "rt/config.h"
 #include "rt/topology.h"
@@ -70,6 +71,8 @@ enum {
 	GROUP_MS = 20,
 	FEW = 8, /* waiters that are looked at in the critical section */
 };
+
+bool pk_order_learns;
 
 /* When the group has begun is a hint in the queue: lost or another's, it makes a group
  * shorter or longer. */
@@ -216,6 +219,8 @@ static void leave(struct pk_queue *q, struct pk_waiter *w, int *held)
 	if (held && (w->slept || pk_spinners(w->socket)) && has_role(w) && (n = pk_list_reap(w)) &&
 	    (w->slept || n->socket != w->socket)) /* D13 */
 		shuffle(q, w, held, !w->slept);
+	if (held && pk_order_learns && w->record->turns % PK_ORDER_HANDED == 0 && (n = pk_list_next(w)))
+		pk_order_handed(q, n->socket == w->socket);
 	pk_list_pass(q, w, held);
 }
 

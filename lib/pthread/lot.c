@@ -49,6 +49,7 @@
 #include <string.h>
 
 #include "admit/aux.h"
+#include "admit/order.h"
 #include "rt/config.h"
 #include "rt/park.h"
 #include "rt/spin.h"
@@ -70,6 +71,7 @@ static bool by_cache; /* a cohort is a cache group */
 void pk_lot_setup(const char *parking)
 {
 	pk_lot_adapts = !strcmp(parking, "auto") && pk_spin_anywhere();
+	pk_order_learns = pk_lot_adapts && pk_sockets > 1;
 	pk_lot_open = pk_lot_adapts || !strcmp(parking, "socket");
 	by_cache = false;
 }
@@ -113,7 +115,7 @@ enum pk_manner pk_lot_manner(const struct pk_site *at, unsigned socket)
 
 bool pk_lot_apart(const struct pk_site *at, unsigned socket)
 {
-	return pk_lot_adapts && pk_sockets == 1 && at->marks && pk_spin_limit(socket);
+	return pk_lot_adapts && at->marks && pk_spin_limit(socket) && (pk_sockets == 1 || !pk_order_pays(&at->gate->queue));
 }
 
 static const void *object_of(const struct pk_gate *gate)

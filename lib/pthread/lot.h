@@ -11,7 +11,7 @@
  * This pays where waiters spin, and while that helps them. By `auto` others sleep in the
  * queue: those of sockets where nobody may spin, those of a mutex of which the heads have to
  * wait for long (PK_FLAG_SLOW), those of a lock that does not keep that flag, and all while the CPUs are
- * crowded (rt/spin.h). On one socket most of them are in neither: they wait at the word (turn.c). */
+ * crowded (rt/spin.h). On one socket, and where few wait on each, most of them are in neither: they wait at the word (turn.c). */
 #ifndef PK_LOT_H
 #define PK_LOT_H
 
@@ -38,8 +38,8 @@ unsigned pk_lot_cohort(unsigned socket, uint32_t serial);
  * PK_SLEEPS. */
 enum pk_manner pk_lot_manner(const struct pk_site *at, unsigned socket);
 
-/* Whether those who have to sleep for that lock, on that socket, had better do so at its word, as glibc's waiters do: one socket, and
- * others may spin (pthread/turn.c). */
+/* Whether those who wait for that lock, on that socket, had better do so at its word, as glibc's waiters do: they may spin, and there
+ * is one socket, or the order of the queue does not pay (pthread/turn.c, admit/order.h). */
 bool pk_lot_apart(const struct pk_site *at, unsigned socket);
 
 /* Sleep until called, or until that time (CLOCK_MONOTONIC) at the latest. May return

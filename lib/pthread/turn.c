@@ -174,14 +174,15 @@ static bool is_used_again(const struct pk_site *at)
 	return false;
 }
 
-/* Where one socket has them all a queue is of use if who has the lock comes back for it at once: sleepers are not woken for nothing
- * then, and heads look away. Else its head is enough, which spins, and costs one CPU: the others wait *apart*, at the word, as
- * glibc's waiters do, to be woken by unlocks, whatever becomes of the head. Not by a policy that was chosen for its order; not if the head has
- * lost patience; nor one that has not just come, or has others of a broadcast behind it (cond.c). */
+/* Where one socket has them all, or the order of the queue does not pay (admit/order.h), a queue is of use if who has the lock
+ * comes back for it at once: sleepers are not woken for nothing then, and heads look away. Else who comes waits *apart*, at the
+ * word, as glibc's waiters do, to be woken by unlocks. On one socket there is a head all the same, which spins, and costs one
+ * CPU; with several each of its looks would take the line far away. Not by a policy that was chosen for its order; not if the
+ * head has lost patience; nor one that has others of a broadcast behind it (cond.c). */
 static bool waits_apart(const struct pk_site *at, const struct pk_admit_ops *ops, unsigned socket)
 {
 	return pk_self.came && pk_lot_apart(at, socket) && !is_used_again(at) && ops->policy == PK_POLICY_shfl && !pk_self.chain &&
-	       pk_queue_busy(&at->gate->queue) && !(pk_load_relaxed(&at->gate->flags) & PK_FLAG_QUEUE);
+	       (pk_sockets > 1 || pk_queue_busy(&at->gate->queue)) && !(pk_load_relaxed(&at->gate->flags) & PK_FLAG_QUEUE);
 }
 
 /* One attempt by way of the queue, in that manner. As pk_word_wait(), or OUT.
@@ -191,7 +192,7 @@ static bool waits_apart(const struct pk_site *at, const struct pk_admit_ops *ops
  * CALLED	spins all the same	OUT
  * STAYS	steals, or sleeps	sleeps in its place
  * SLEEPS	(does not look) steals, or sleeps in its place
- * Before all that, and in the lot's stead: barge(). Then: waits_apart(). Where nobody may spin, and without a
+ * Before all that, and in the lot's stead: barge(). Where nobody may spin, and without a
  * deadline, who steals lurks.
  */
 static int wait_once(const struct pk_site *at, const struct pk_admit_ops *ops, struct pk_record *r, unsigned socket,
@@ -202,10 +203,6 @@ static int wait_once(const struct pk_site *at, const struct pk_admit_ops *ops, s
 
 	if (barge(at, r, socket))
 		return 0;
-	if (waits_apart(at, ops, socket)) {
-		pk_count_in(r, PK_STAT_bypassed);
-		return pk_word_wait(at, ops, NULL, false, deadline);
-	}
 	/* No queue: the head is at the word at once, and can as well be us. */
 	if (pk_queue_busy(&at->gate->queue) && manner != PK_CALLED && (manner == PK_SLEEPS || !pk_spin_room(socket))) {
 		bool taken = deadline || pk_spin_limit(socket) ? pk_word_steal(at) : pk_word_lurk(at);
@@ -268,7 +265,7 @@ static PK_NOINLINE int wait_in_lot(const struct pk_site *at, const struct pk_adm
 				until = pk_clock_after(LONG_US);
 			manner = pk_lot_park(at->gate, cohort, &until);
 		}
-		pk_self.back = pk_self.soon = false; /* it is long ago; and a handler may have waited for another lock */
+		pk_self.back = pk_self.soon = pk_self.late = false; /* it is long ago; and a handler may have waited for another lock */
 		pk_self.came = 0;
 		r = pk_thread_record();		 /* another one if a handler has forked */
 		ops = pk_policy_for(at->policy); /* it may have changed */
@@ -316,6 +313,10 @@ PK_NOINLINE int pk_turn_wait(const struct pk_site *at, const struct pk_deadline 
 		return pk_word_wait(at, NULL, NULL, false, deadline);
 	pk_word_come(at);
 	socket = pk_socket_here(r->index);
+	if (waits_apart(at, ops, socket)) {
+		pk_count_in(r, PK_STAT_bypassed);
+		return pk_word_wait(at, ops, NULL, false, deadline); /* nobody has slept elsewhere because of it */
+	}
 	if (pk_lot_open && !deadline)
 		return wait_in_lot(at, ops, r, socket);
 	ret = wait_once(at, ops, r, socket, pk_lot_manner(at, socket) == PK_SLEEPS ? PK_SLEEPS : PK_STAYS, deadline);
@@ -329,7 +330,7 @@ void pk_turn_settle(const struct pk_site *at, struct pk_waiter *w, pk_steal *ste
 	const struct pk_admit_ops *ops = w ? pk_policy_ops(w->policy) : NULL;
 
 	/* of a wait that has ended in another way */
-	pk_self.back = pk_self.soon = false;
+	pk_self.back = pk_self.soon = pk_self.late = false;
 	pk_self.came = 0;
 	switch (w ? ops->settle(&at->gate->queue, w, at->word, steal) : PK_ORPHANED) {
 	case PK_IS_HEAD:

@@ -34,6 +34,7 @@
 
 #include <errno.h>
 
+#include "admit/order.h"
 #include "base/await.h"
 #include "pthread/lot.h"
 #include "rt/clock.h"
@@ -65,7 +66,9 @@ enum {
 	SOON_NS = 1000,
 	/* Alone, only if it has a habit of it: more than one in so many of its waits; */
 	COMES = 5,
-	/* and a thief, if more than one in so many of its thefts. */
+	/* and within what time, with such a wait, where there are several sockets, which are far apart; */
+	LATE_NS = 3000,
+	/* and a thief has one, if more than one in so many of its thefts. */
 	STEALS = 14,
 	/* Who has stolen the word so short a time ago does not steal it again: no more than it takes to hand it over; */
 	STOLEN_NS = 200,
@@ -185,6 +188,7 @@ void pk_word_come(const struct pk_site *at)
 	waited = pk_self.won.rounds ? spun_ns(pk_self.won.rounds) : pk_self.won.waited;
 	pk_self.soon = gone < SOON_NS;
 	pk_self.back = gone < BACK_NS && waited >= gone / 2;
+	pk_self.late = gone >= BACK_NS && gone < LATE_NS && waited >= gone / 2 && pk_sockets > 1;
 }
 
 /* Two threads wait for each other as long as the other has the lock, less what they work outside. So who waits for half of the time that goes by
@@ -193,10 +197,10 @@ void pk_word_come(const struct pk_site *at)
  * for a whole section. */
 static bool is_back(const struct pk_site *at, bool alone)
 {
-	bool back = pk_self.back, soon = pk_self.soon;
+	bool back = pk_self.back, soon = pk_self.soon, late = pk_self.late;
 
-	pk_self.back = pk_self.soon = false;
-	return alone ? is_habit(&pk_self.habit, back && pk_self.came, COMES) : at->marks && (back || soon);
+	pk_self.back = pk_self.soon = pk_self.late = false;
+	return alone ? is_habit(&pk_self.habit, (back || late) && pk_self.came, COMES) : at->marks && (back || soon);
 }
 
 /* Spin for so many rounds; true when the word has been taken.
@@ -318,9 +322,13 @@ static void note_other(const struct pk_site *at, uint64_t ns)
 /* Who has waited apart has got it, after so many sleeps. */
 static void note_apart(const struct pk_site *at, unsigned slept)
 {
+	struct pk_record *r = pk_self.record; /* null: a handler has forked, and this is the child */
+
 	if (slept >= VAIN && !(pk_load_relaxed(&at->gate->flags) & PK_FLAG_BACK))
 		pk_or_relaxed(&at->gate->flags, PK_FLAG_BACK);
-	note_other(at, slept ? pk_clock_ns() : pk_self.came);
+	if (pk_order_learns && r && r->turns++ % PK_ORDER_APART == 0)
+		pk_order_bypassed(&at->gate->queue);
+	note_other(at, pk_self.came);
 }
 
 int pk_word_wait(const struct pk_site *at, const struct pk_admit_ops *ops, struct pk_waiter *w, bool slept,
@@ -373,6 +381,8 @@ int pk_word_wait(const struct pk_site *at, const struct pk_admit_ops *ops, struc
 			return late;
 		if (look && !apart && at->pass(at->word))
 			return EALREADY;
+		if (apart)
+			pk_self.came = pk_clock_ns();
 		t.take = 2;
 		t.nap = !nap;
 		sleeps++;
