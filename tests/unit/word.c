@@ -178,6 +178,7 @@ struct again {
 	uint8_t habit;			 /* it has had, of coming back; as it is: UINT8_MAX */
 	bool slow;			 /* the lock is by then */
 	const struct pk_deadline *until; /* it has then */
+	const char *topology;		 /* or null: one socket */
 };
 
 /* Wait for the word while it is held, and then for one that is free. How long the latter has taken; *soon: it was no later than
@@ -252,27 +253,30 @@ START_TEST(looks_away)
 	struct pk_site at = {&word, &gate, 3000, 0, true, NULL}, elsewhere = {&other, &gate, 3000, 0, true, NULL};
 	struct timespec later = pk_clock_after(10000000);
 	struct pk_deadline deadline = {&later, CLOCK_MONOTONIC};
-	const struct again will[] = {{&at, 1500, 0, UINT8_MAX, false, NULL}, {&at, 3000, 1200, ALWAYS, false, NULL}},
-			   will_not[] = {{&at, 1500, 0, 0, false, NULL},
-					 {&at, 0, 1200, ALWAYS, false, NULL},
-					 {&at, 3000, 2500, ALWAYS, false, NULL},
-					 {&elsewhere, 1500, 0, ALWAYS, false, NULL},
-					 {&at, 1500, 0, ALWAYS, true, NULL},
-					 {&at, 1500, 0, ALWAYS, false, &deadline}};
+	const struct again will[] = {{&at, 1500, 0, UINT8_MAX, false, NULL, NULL}, {&at, 3000, 1200, ALWAYS, false, NULL, NULL},
+				     {&at, 5000, 2400, ALWAYS, false, NULL, "2x2"}},
+			   will_not[] = {{&at, 1500, 0, 0, false, NULL, NULL},
+					 {&at, 0, 1200, ALWAYS, false, NULL, NULL},
+					 {&at, 3000, 2500, ALWAYS, false, NULL, NULL},
+					 {&elsewhere, 1500, 0, ALWAYS, false, NULL, NULL},
+					 {&at, 1500, 0, ALWAYS, true, NULL, NULL},
+					 {&at, 1500, 0, ALWAYS, false, &deadline, NULL},
+					 {&at, 6000, 3500, ALWAYS, false, NULL, "2x2"}};
 	unsigned soon, away;
 
+	const int looks = sizeof(will) / sizeof(*will);
+	const struct again *how = _i < looks ? &will[_i] : &will_not[_i - looks];
+
 	pk_incarnation_next();
-	pk_topology_read("", "1x2");
+	pk_topology_read("", how->topology ? how->topology : "1x2");
 	pk_spin_setup();
 	pk_lot_setup("auto");
 	learn_rounds();
-	if (_i < (int)(sizeof(will) / sizeof(*will))) {
-		away = look_away(&at, NULL, &will[_i], &soon);
+	away = look_away(&at, NULL, how, &soon);
+	if (_i < looks)
 		ck_assert_uint_ge(away, soon / 2);
-	} else {
-		away = look_away(&at, NULL, &will_not[_i - (int)(sizeof(will) / sizeof(*will))], &soon);
+	else
 		ck_assert_uint_le(away, soon / 10 + FEW);
-	}
 }
 END_TEST
 
@@ -282,15 +286,16 @@ START_TEST(looks_away_in_a_queue)
 {
 	int word, other;
 	struct pk_site at = {&word, &gate, 3000, 0, true, NULL}, elsewhere = {&other, &gate, 3000, 0, true, NULL};
-	struct again how[] = {{&at, 1500, 0, 0, false, NULL},
-				    {&at, 1200, 1050, 0, false, NULL},
-				    {&at, 50, 1800, 0, false, NULL},
-				    {&at, 3000, 6000, 0, false, NULL},
-				    {&elsewhere, 1500, 0, 0, false, NULL}};
+	struct again how[] = {{&at, 1500, 0, 0, false, NULL, NULL},
+				    {&at, 1200, 1050, 0, false, NULL, NULL},
+				    {&at, 50, 1800, 0, false, NULL, NULL},
+				    {&at, 3000, 6000, 0, false, NULL, NULL},
+				    {&elsewhere, 1500, 0, 0, false, NULL, NULL},
+				    {&at, 5000, 2400, 0, false, NULL, "2x8"}};
 	unsigned soon, away;
 
 	pk_incarnation_next();
-	pk_topology_read("", "1x8");
+	pk_topology_read("", how[_i].topology ? how[_i].topology : "1x8");
 	pk_spin_setup();
 	pk_lot_setup("auto");
 	learn_rounds();
@@ -707,6 +712,6 @@ START_TEST(lurks_for_long)
 }
 END_TEST
 
-UNIT("word", {heads_tell, 2}, {heads_probe, 1}, {heads_take_long, 1}, {looks_away, 8}, {looks_away_in_a_queue, 5},
+UNIT("word", {heads_tell, 2}, {heads_probe, 1}, {heads_take_long, 1}, {looks_away, 10}, {looks_away_in_a_queue, 6},
      {steals_once, 1}, {steals_again, 1}, {steals_by_habit, 1}, {loses_the_word, 1}, {naps_seldom, 2},
      {naps_and_takes, 2}, {lurks_for_long, 1})

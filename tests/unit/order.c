@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* SPDX-FileCopyrightText: 2026 The parkade authors */
+/* Mutexes on machines of several sockets: whether it pays to put their queue in order (admit/order.h), and who stays away from it if
+ * not (pthread/turn.c, pthread/word.c). */
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include "admit/list.h"
+#include "admit/order.h"
+#include "pthread/lot.h"
+#include "pthread/turn.h"
+#include "rt/clock.h"
+#include "rt/config.h"
+#include "rt/futex.h"
+#include "rt/rounds.h"
+#include "rt/spin.h"
+#include "rt/thread.h"
+#include "rt/topology.h"
+#include "../stats/sleepers.h"
+#include "nodes.h"
+
+enum { SPIN = 300, TRIES = 10000 };
+
+static struct pk_gate gate;
+static int word;
+
+static void make(const char *policy, const char *topology, const char *parking)
+{
+	pk_config.spin = SPIN;
+	pk_config.parking = parking;
+	pk_config.patience = 10000000; /* however long a head is held up */
+	pk_config.batch = 1000;
+	pk_topology_read("", topology);
+	pk_spin_setup();
+	pk_incarnation_setup();
+	pk_incarnation_next();
+	pk_thread_setup(pk_turn_gone);
+	pk_policy_select(policy);
+	pk_lot_setup(parking);
+	while (!pk_rounds_in(1000)) /* to find out how long a round is, even on a busy machine */
+		;
+}
+
+static struct pk_site site(bool marks)
+{
+	return (struct pk_site){&word, &gate, SPIN, 0, marks, NULL};
+}
+
+static unsigned order(void)
+{
+	return pk_aux_hint(&gate.queue, PK_HINT_ORDER);
+}
+
+static void set_order(unsigned value)
+{
+	pk_aux_set_hint(&gate.queue, PK_HINT_ORDER, value);
+	ck_assert_uint_eq(order(), value);
+}
+
+/* ---- what is learnt ---- */
+
+/* Hand-overs to other sockets alone, and as many within as make up for them: a sixteenth of two sockets' may be far, about a fifth of
+ * four's, a third of eight's. */
+START_TEST(is_weighed)
+{
+	static const struct {
+		const char *topology;
+		int near, far; /* what one counts for, in 64ths */
+	} table[] = {{"2x4", 4, 60}, {"4x4", 13, 51}, {"8x4", 21, 43}};
+	int near = table[_i].near, far = table[_i].far;
+
+	make("shfl", table[_i].topology, "auto");
+	pk_order_handed(&gate.queue, true);
+	ck_assert_uint_eq(order(), 0);
+	pk_order_handed(&gate.queue, false);
+	ck_assert_uint_eq(order(), (unsigned)far);
+	pk_order_handed(&gate.queue, true);
+	ck_assert_uint_eq(order(), (unsigned)(far - near));
+	set_order(1);
+	pk_order_handed(&gate.queue, true);
+	ck_assert_uint_eq(order(), 0);
+	for (int n = 0; n < PK_ORDER_LIMIT / far; n++) {
+		ck_assert(pk_order_pays(&gate.queue));
+		pk_order_handed(&gate.queue, false);
+	}
+	ck_assert(pk_order_pays(&gate.queue) == (PK_ORDER_LIMIT % far != 0));
+	pk_order_handed(&gate.queue, false);
+	ck_assert_uint_eq(order(), PK_ORDER_LIMIT);
+	/* Then only waits count. */
+	pk_order_handed(&gate.queue, true);
+	pk_order_handed(&gate.queue, false);
+	ck_assert_uint_eq(order(), PK_ORDER_LIMIT);
+}
+END_TEST
+
+/* So many waits apart, and it is tried again. */
+START_TEST(is_tried_again)
+{
+	make("shfl", "2x4", "auto");
+	set_order(PK_ORDER_LIMIT - 1);
+	pk_order_bypassed(&gate.queue); /* somebody else had it tried again meanwhile */
+	ck_assert_uint_eq(order(), PK_ORDER_LIMIT - 1);
+	set_order(PK_ORDER_LIMIT);
+	for (unsigned n = PK_ORDER_LIMIT; n < PK_ORDER_MOST; n++) {
+		ck_assert(!pk_order_pays(&gate.queue));
+		pk_order_bypassed(&gate.queue);
+	}
+	ck_assert(pk_order_pays(&gate.queue));
+	ck_assert_uint_eq(order(), PK_ORDER_AGAIN);
+}
+END_TEST
+
+/* It does not touch the other hints, nor they it. */
+START_TEST(is_kept_apart)
+{
+	make("shfl", "2x4", "auto");
+	pk_aux_set_hint(&gate.queue, PK_HINT_WINDOW, PK_LIST_WINDOW_MAX - 1);
+	pk_aux_set_hint(&gate.queue, PK_HINT_SINCE, 0xabcd);
+	set_order(PK_ORDER_MOST - 1);
+	ck_assert_uint_eq(pk_aux_hint(&gate.queue, PK_HINT_WINDOW), PK_LIST_WINDOW_MAX - 1);
+	ck_assert_uint_eq(pk_aux_hint(&gate.queue, PK_HINT_SINCE), 0xabcd);
+	pk_aux_set_hint(&gate.queue, PK_HINT_WINDOW, 1);
+	pk_aux_set_hint(&gate.queue, PK_HINT_SINCE, 2);
+	ck_assert_uint_eq(order(), PK_ORDER_MOST - 1);
+}
+END_TEST
+
+/* A head with the lock leaves, and one of a thread's eight hand-overs counts, by the sockets of the two; not with one socket, nor where
+ * nobody would stay away, nor of one that leaves without the lock, or alone. */
+START_TEST(hand_overs_count)
+{
+	static const struct {
+		const char *topology, *parking;
+		bool held, alone;
+		int sockets[2], counts;
+	} table[] = {
+		{"2x4", "auto", true, false, {0, 1}, 60}, {"2x4", "auto", true, false, {1, 1}, -4},
+		{"2x4", "queue", true, false, {0, 1}, 0}, {"1x8", "auto", true, false, {0, 0}, 0},
+		{"2x2", "auto", true, false, {0, 1}, 0}, {"2x4", "auto", false, false, {0, 1}, 0},
+		{"2x4", "auto", true, true, {0, 1}, 0},
+	};
+	enum { BEFORE = 100 };
+
+	make("shfl", table[_i].topology, table[_i].parking);
+	for (unsigned turns = 0; turns < 3 * PK_ORDER_HANDED; turns++) {
+		struct pk_waiter *first, *second = NULL;
+
+		memset(&gate, 0, sizeof(gate));
+		set_order(BEFORE);
+		word = 1;
+		first = new_node(&pk_shfl);
+		first->socket = (uint16_t)table[_i].sockets[0];
+		first->record->turns = (uint16_t)turns;
+		ck_assert_int_eq(pk_shfl.enter(&gate.queue, first, NULL), PK_IS_HEAD);
+		if (!table[_i].alone) {
+			second = new_node(&pk_shfl);
+			second->socket = (uint16_t)table[_i].sockets[1];
+			second->batch = 0;
+			second->hint = second->aside = NULL;
+			pk_store_relaxed(&second->next, NULL);
+			pk_waiter_begin(second, PK_WAITING);
+			second->queue = &gate.queue;
+			ck_assert_ptr_eq(pk_tail_join(&gate.queue, second), first);
+			pk_store_relaxed(&first->next, second);
+		}
+		pk_shfl.leave(&gate.queue, first, table[_i].held ? &word : NULL);
+		ck_assert_int_eq((int)order(), BEFORE + (turns % PK_ORDER_HANDED ? 0 : table[_i].counts));
+		if (second)
+			pk_shfl.leave(&gate.queue, second, NULL);
+	}
+}
+END_TEST
+
+/* ---- who stays away ---- */
+
+static pid_t tid;
+static struct pk_waiter *chain;
+static uint64_t entered, bypassed, woke;
+
+static void *wait_for_it(void *at)
+{
+	pk_self.chain = chain;
+	pk_store_release(&tid, gettid());
+	ck_assert_int_eq(pk_turn_wait(at, NULL), 0);
+	entered = pk_thread_record()->stat[PK_STAT_entered];
+	bypassed = pk_thread_record()->stat[PK_STAT_bypassed];
+	pk_self.chain = NULL;
+	woke = pk_self.won.word == &word ? pk_self.won.ns : 0;
+	return NULL;
+}
+
+static void await_asleep(void)
+{
+	while (!sleepers_sleeps(pk_load_acquire(&tid)))
+		sched_yield();
+}
+
+/* The order does not pay: who comes sleeps at the word, whether somebody is in the queue or not. Else, or if users of the lock come back
+ * at once, or a head has lost patience, or by another policy, or where waiters are to sleep in the queue, or it is no mutex, or
+ * with others of a broadcast behind it, or where nobody may spin, it queues. */
+START_TEST(stays_away)
+{
+	static const struct {
+		const char *policy, *topology, *parking;
+		unsigned order;
+		uint64_t flags;
+		bool busy, marks, chain, apart;
+	} table[] = {
+		{"shfl", "2x8", "auto", PK_ORDER_LIMIT, 0, true, true, false, true},
+		{"shfl", "2x8", "auto", PK_ORDER_LIMIT, 0, false, true, false, true},
+		{"shfl", "8x4", "auto", PK_ORDER_MOST - 1, PK_FLAG_SLOW, true, true, false, true},
+		{"shfl", "2x8", "auto", PK_ORDER_LIMIT - 1, 0, true, true, false, false},
+		{"shfl", "2x8", "auto", PK_ORDER_LIMIT - 1, 0, false, true, false, false},
+		{"shfl", "2x8", "auto", PK_ORDER_LIMIT, PK_FLAG_BACK, true, true, false, false},
+		{"shfl", "2x8", "auto", PK_ORDER_LIMIT, PK_FLAG_QUEUE, true, true, false, false},
+		{"cna", "2x8", "auto", PK_ORDER_LIMIT, 0, true, true, false, false},
+		{"shfl", "2x8", "queue", PK_ORDER_LIMIT, 0, true, true, false, false},
+		{"shfl", "2x8", "auto", PK_ORDER_LIMIT, 0, true, false, false, false},
+		{"shfl", "2x8", "auto", PK_ORDER_LIMIT, 0, true, true, true, false},
+		{"shfl", "2x2", "auto", PK_ORDER_LIMIT, 0, true, true, false, false},
+	};
+	struct pk_site at = site(table[_i].marks);
+	const struct pk_admit_ops *ops;
+	pthread_t thread;
+
+	make(table[_i].policy, table[_i].topology, table[_i].parking);
+	ops = pk_policy_for(0);
+	gate.flags = table[_i].flags;
+	set_order(table[_i].order);
+	chain = table[_i].chain ? new_node(ops) : NULL;
+	if (table[_i].busy) {
+		node[0] = new_node(ops);
+		ck_assert_int_eq(ops->enter(&gate.queue, node[0], NULL), PK_IS_HEAD);
+	}
+	word = 1;
+	ck_assert_int_eq(pthread_create(&thread, NULL, wait_for_it, &at), 0);
+	if (table[_i].busy)
+		while (!pk_load_acquire(&node[0]->next) && pk_load_acquire(&word) == 1)
+			sched_yield();
+	else
+		while (!pk_queue_busy(&gate.queue) && pk_load_acquire(&word) == 1)
+			sched_yield();
+	if (table[_i].apart) {
+		await_asleep();
+		ck_assert_int_eq(pk_queue_busy(&gate.queue), table[_i].busy);
+		ck_assert_int_eq(pk_load_relaxed(&word), 2);
+	}
+	if (table[_i].busy) {
+		ops->leave(&gate.queue, node[0], &word);
+		pk_lot_check(&gate, 0);
+	}
+	pk_store_release(&word, 0);
+	pk_futex_wake(&word, 1);
+	pthread_join(thread, NULL);
+	ck_assert_uint_eq(bypassed, table[_i].apart);
+	ck_assert_int_eq(entered > 0, !table[_i].apart);
+}
+END_TEST
+
+/* One of 32 such waits of a thread counts; none with one socket. */
+START_TEST(waits_count)
+{
+	struct pk_site at = site(true);
+	enum { WAITS = 100 };
+	unsigned counted = 0;
+
+	make("shfl", _i ? "1x8" : "2x8", "auto");
+	pk_thread_record();
+	set_order(PK_ORDER_LIMIT);
+	for (int n = 0; n < WAITS; n++) {
+		unsigned before = order();
+
+		word = 0;
+		ck_assert_int_eq(pk_word_wait(&at, &pk_shfl, NULL, false, NULL), 0);
+		ck_assert_int_eq(word, 1);
+		counted += order() - before;
+	}
+	ck_assert_uint_eq(counted, _i ? 0 : (WAITS + PK_ORDER_APART - 1) / PK_ORDER_APART);
+}
+END_TEST
+
+/* From when on it is reckoned whether who has waited apart comes back: from its last wake-up. */
+START_TEST(knows_when_it_woke)
+{
+	struct pk_site at = site(true);
+	pthread_t thread;
+	uint64_t let_go;
+
+	make("shfl", "2x8", "auto");
+	set_order(PK_ORDER_LIMIT);
+	word = 1;
+	ck_assert_int_eq(pthread_create(&thread, NULL, wait_for_it, &at), 0);
+	while (pk_load_acquire(&word) != 2)
+		sched_yield();
+	await_asleep();
+	let_go = pk_clock_ns();
+	pk_store_release(&word, 0);
+	pk_futex_wake(&word, 1);
+	pthread_join(thread, NULL);
+	ck_assert_uint_eq(bypassed, 1);
+	ck_assert_uint_ge(woke, let_go);
+	ck_assert_uint_le(woke, pk_clock_ns());
+}
+END_TEST
+
+UNIT("order", {is_weighed, 3}, {is_tried_again, 1}, {is_kept_apart, 1}, {hand_overs_count, 7}, {stays_away, 12}, {waits_count, 2},
+     {knows_when_it_woke, 1})
