@@ -10,15 +10,16 @@
  *
  * State of the hint, changed by who has the lock
  *	from			to		by
- *	0 to LIMIT - 1		more, LIMIT	a hand-over to another socket, if it is looked at: one in HANDED of a thread's
+ *	0 to LIMIT - 1		more, LIMIT	a hand-over to another socket, if it is looked at: one in HANDED of all
  *				less, 0		the same, within a socket
- *	LIMIT to MOST - 1	one more	a wait apart from the queue, if it is counted: one in APART of a thread's
+ *	LIMIT to MOST - 2	one more	a wait apart from the queue, if it is counted: one in APART of all
  *	MOST - 1		AGAIN		the same
  * Below LIMIT the order pays, as far as is known. As all hints it may be lost, and a change of it, too. */
 #ifndef PK_ORDER_H
 #define PK_ORDER_H
 
 #include "admit/aux.h"
+#include "rt/thread.h"
 #include "rt/topology.h"
 
 enum {
@@ -27,8 +28,8 @@ enum {
 	/* What one hand-over within a socket and one to another count for together. */
 	PK_ORDER_WEIGHT = 64,
 	PK_ORDER_LIMIT = 32 * PK_ORDER_WEIGHT,
-	/* A few hand-overs to other sockets, and it is as before. */
-	PK_ORDER_AGAIN = 28 * PK_ORDER_WEIGHT,
+	/* Far enough below: most of those who are to fill the queue sleep then, and before it is full it hands on by chance. */
+	PK_ORDER_AGAIN = 8 * PK_ORDER_WEIGHT,
 	PK_ORDER_MOST = 4096,
 };
 
@@ -38,6 +39,13 @@ extern bool pk_order_learns;
 PK_INLINE bool pk_order_pays(const struct pk_queue *q)
 {
 	return pk_aux_hint(q, PK_HINT_ORDER) < PK_ORDER_LIMIT;
+}
+
+/* Whether one in so many, a power of two, is looked at: now. By a count of each thread's, and spread, as a thread may come to two locks
+ * in turn; and not the same one of each, as threads may come but once. */
+PK_INLINE bool pk_order_looks(unsigned one_in)
+{
+	return pk_order_learns && (uint16_t)((++pk_self.ordered + (unsigned)pk_self.tid) * 40503u) < 65536 / one_in;
 }
 
 /* The queue hands the lock on, within a socket or not.

@@ -219,7 +219,7 @@ static void leave(struct pk_queue *q, struct pk_waiter *w, int *held)
 	if (held && (w->slept || pk_spinners(w->socket)) && has_role(w) && (n = pk_list_reap(w)) &&
 	    (w->slept || n->socket != w->socket)) /* D13 */
 		shuffle(q, w, held, !w->slept);
-	if (held && pk_order_learns && w->record->turns % PK_ORDER_HANDED == 0 && (n = pk_list_next(w)))
+	if (held && pk_order_looks(PK_ORDER_HANDED) && (n = pk_list_reap(w)))
 		pk_order_handed(q, n->socket == w->socket);
 	pk_list_pass(q, w, held);
 }

@@ -315,7 +315,7 @@ PK_NOINLINE int pk_turn_wait(const struct pk_site *at, const struct pk_deadline 
 	socket = pk_socket_here(r->index);
 	if (waits_apart(at, ops, socket)) {
 		pk_count_in(r, PK_STAT_bypassed);
-		return pk_word_wait(at, ops, NULL, false, deadline); /* nobody has slept elsewhere because of it */
+		return pk_word_wait(at, ops, NULL, false, deadline); /* it was in no queue, so nobody sleeps elsewhere because of it */
 	}
 	if (pk_lot_open && !deadline)
 		return wait_in_lot(at, ops, r, socket);

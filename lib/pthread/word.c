@@ -14,7 +14,7 @@
  *	0 -> 1	by a head that has spun in vain, before it sleeps, or that has got the word by spinning
  *		for long
  *	1 -> 0	by who has got the word by spinning for a while
- * State of PK_FLAG_BACK, a hint for mutexes that are near to all (turn.c)
+ * State of PK_FLAG_BACK, a hint for mutexes at which waiters sleep apart (turn.c)
  *	0 -> 1	by who comes back at once for the word (turn.c), or has slept apart many times before it got it
  *	1 -> 0	by who has not come back many times in a row (turn.c)
  * A head that was asleep, and is woken for the word, says nothing about how long others hold it; nor does one that has
@@ -289,8 +289,8 @@ static unsigned head_budget(const struct turn *t)
 
 /* Where sections are long, and who leaves one comes back before a sleeper is up, each unlock wakes the head in vain. So one that
  * has been overtaken naps, once after each sleep: meanwhile nobody wakes it (doc/DESIGN.md section 10). Not if it is out
- * of patience or has a deadline, nor where the word stands for something else, nor while others sleep apart, and may be waiting for
- * what it owes. */
+ * of patience or has a deadline, nor where the word stands for something else, nor where others sleep apart, and may be waiting for
+ * what it owes. (Where they do so no more some may be left, who wait until the nap is over.) */
 static bool may_nap(const struct turn *t, const struct pk_deadline *deadline)
 {
 	uint64_t flags = pk_load_relaxed(&t->at->gate->flags);
@@ -319,14 +319,12 @@ static void note_other(const struct pk_site *at, uint64_t ns)
 	pk_self.won.rounds = pk_self.won.waited = 0;
 }
 
-/* Who has waited apart has got it, after so many sleeps. */
+/* Who has waited apart has got it, after so many sleeps, of which it knows when the last one ended. */
 static void note_apart(const struct pk_site *at, unsigned slept)
 {
-	struct pk_record *r = pk_self.record; /* null: a handler has forked, and this is the child */
-
 	if (slept >= VAIN && !(pk_load_relaxed(&at->gate->flags) & PK_FLAG_BACK))
 		pk_or_relaxed(&at->gate->flags, PK_FLAG_BACK);
-	if (pk_order_learns && r && r->turns++ % PK_ORDER_APART == 0)
+	if (pk_order_looks(PK_ORDER_APART))
 		pk_order_bypassed(&at->gate->queue);
 	note_other(at, pk_self.came);
 }

@@ -147,7 +147,7 @@ struct pk_record {
 	uint32_t incarnation; /* the process's when the thread took it */
 	bool cancelled;	      /* pthread_cancel was called for that thread (pthread/cancel.c) */
 	bool acts;	      /* and it has acted on it */
-	uint16_t turns;	      /* its waits in queues, and apart from them, modulo 65536 (pthread/lot.c, admit/order.h) */
+	uint16_t turns;	      /* its waits in queues, modulo 65536 (pthread/lot.c) */
 	uint64_t stat[PK_STATS];
 	struct pk_reads reads; /* what the last owner left there stays */
 	struct pk_waiter node[PK_RECORD_NODES];

@@ -37,7 +37,7 @@ struct pk_thread {
 	unsigned reads;
 	unsigned apart; /* those of them that its record names (pthread/readers.h) */
 	/* The word that it has got last: as a head, so many rounds after that time; or at that time, alone, after it had waited for so
-	 * many ns; or in another way, and nothing is said of that (pthread/word.c). */
+	 * many ns; or about that time, in another way, and nothing is said of that (pthread/word.c). */
 	struct {
 		const int *word; /* or null */
 		uint64_t ns;
@@ -47,6 +47,7 @@ struct pk_thread {
 	uint64_t came;	 /* when it came to wait last, in ns, or, apart, was woken; 0: that is not known, or it has slept or napped since */
 	bool back, soon; /* for that word, in less than two microseconds, half of which it had waited before; in one; */
 	bool late;	 /* as `back`, but in three, where there are several sockets */
+	uint16_t ordered; /* how many of its hand-overs and waits might have been looked at, modulo 65536 (admit/order.h) */
 	uint8_t habit;	 /* how often it has come back for it alone, of late, */
 	uint8_t greed;	 /* and for what it had stolen */
 	uint8_t aways;	 /* for how many long waits in queues it is known why: heads look away (rt/spin.c) */

@@ -89,9 +89,11 @@ START_TEST(is_weighed)
 	pk_order_handed(&gate.queue, false);
 	ck_assert_uint_eq(order(), PK_ORDER_LIMIT);
 	/* Then only waits count. */
-	pk_order_handed(&gate.queue, true);
-	pk_order_handed(&gate.queue, false);
-	ck_assert_uint_eq(order(), PK_ORDER_LIMIT);
+	for (unsigned value = PK_ORDER_LIMIT; value < PK_ORDER_MOST; value += 100) {
+		set_order(value);
+		pk_order_handed(&gate.queue, _i == 0);
+		ck_assert_uint_eq(order(), value);
+	}
 }
 END_TEST
 
@@ -127,49 +129,81 @@ START_TEST(is_kept_apart)
 }
 END_TEST
 
-/* A head with the lock leaves, and one of a thread's eight hand-overs counts, by the sockets of the two; not with one socket, nor where
- * nobody would stay away, nor of one that leaves without the lock, or alone. */
+/* One in so many is looked at, of a thread that comes again and again, or every second time only, and of threads that come once. */
+START_TEST(one_in_so_many)
+{
+	enum { TIMES = 64000, WITHIN = 20 };
+	const unsigned one_in = _i < 3 ? PK_ORDER_HANDED : PK_ORDER_APART;
+	int looked = 0, tid = pk_self.tid;
+
+	make("shfl", "2x4", "auto");
+	for (int n = 0; n < TIMES; n++) {
+		looked += pk_order_looks(one_in);
+		if (_i % 3 == 1)
+			pk_order_looks(one_in);
+		if (_i % 3 == 2) {
+			pk_self.ordered = 0;
+			pk_self.tid++;
+		}
+	}
+	pk_self.tid = tid;
+	ck_assert_int_ge(looked, TIMES / (int)one_in - WITHIN);
+	ck_assert_int_le(looked, TIMES / (int)one_in + WITHIN);
+}
+END_TEST
+
+/* A head with the lock leaves, and one in eight of these hand-overs counts, by the sockets of the two, with those between them who have
+ * given up taken out; not with one socket, nor where nobody would stay away, nor of one that leaves without the lock, or alone. */
 START_TEST(hand_overs_count)
 {
 	static const struct {
 		const char *topology, *parking;
-		bool held, alone;
-		int sockets[2], counts;
+		bool held;
+		const char *sockets; /* of the head, and of those behind it; in lower case: it has given up */
+		int counts;
 	} table[] = {
-		{"2x4", "auto", true, false, {0, 1}, 60}, {"2x4", "auto", true, false, {1, 1}, -4},
-		{"2x4", "queue", true, false, {0, 1}, 0}, {"1x8", "auto", true, false, {0, 0}, 0},
-		{"2x2", "auto", true, false, {0, 1}, 0}, {"2x4", "auto", false, false, {0, 1}, 0},
-		{"2x4", "auto", true, true, {0, 1}, 0},
+		{"2x4", "auto", true, "AB", 60},  {"2x4", "auto", true, "BB", -4},   {"2x4", "auto", true, "AbA", -4},
+		{"2x4", "queue", true, "AB", 0},  {"1x8", "auto", true, "AA", 0},    {"2x2", "auto", true, "AB", 0},
+		{"2x4", "auto", false, "AB", 0},  {"2x4", "auto", true, "A", 0},
 	};
-	enum { BEFORE = 100 };
+	enum { BEFORE = 100, TIMES = 80 * PK_ORDER_HANDED };
+	int counted = 0;
 
 	make("shfl", table[_i].topology, table[_i].parking);
-	for (unsigned turns = 0; turns < 3 * PK_ORDER_HANDED; turns++) {
-		struct pk_waiter *first, *second = NULL;
+	for (unsigned n = 0; n < TIMES; n++) {
+		struct pk_waiter *prev = NULL, *first = NULL;
+		bool gave_up = false;
 
 		memset(&gate, 0, sizeof(gate));
 		set_order(BEFORE);
 		word = 1;
-		first = new_node(&pk_shfl);
-		first->socket = (uint16_t)table[_i].sockets[0];
-		first->record->turns = (uint16_t)turns;
-		ck_assert_int_eq(pk_shfl.enter(&gate.queue, first, NULL), PK_IS_HEAD);
-		if (!table[_i].alone) {
-			second = new_node(&pk_shfl);
-			second->socket = (uint16_t)table[_i].sockets[1];
-			second->batch = 0;
-			second->hint = second->aside = NULL;
-			pk_store_relaxed(&second->next, NULL);
-			pk_waiter_begin(second, PK_WAITING);
-			second->queue = &gate.queue;
-			ck_assert_ptr_eq(pk_tail_join(&gate.queue, second), first);
-			pk_store_relaxed(&first->next, second);
+		for (const char *s = table[_i].sockets; *s; s++) {
+			struct pk_waiter *w = new_node(&pk_shfl);
+
+			w->socket = (uint16_t)((*s | 0x20) - 'a');
+			w->batch = 1; /* it shuffles nobody */
+			w->hint = w->aside = NULL;
+			w->shuffler = 0;
+			w->slept = false;
+			pk_store_relaxed(&w->next, NULL);
+			pk_waiter_begin(w, s == table[_i].sockets ? PK_HEAD : PK_WAITING);
+			w->queue = &gate.queue;
+			ck_assert_ptr_eq(pk_tail_join(&gate.queue, w), prev);
+			if (prev)
+				pk_store_relaxed(&prev->next, w);
+			if (*s >= 'a')
+				gave_up = pk_waiter_abandon(w);
+			first = first ? first : w;
+			prev = w;
 		}
+		ck_assert_int_eq(gave_up, table[_i].sockets[1] == 'b');
 		pk_shfl.leave(&gate.queue, first, table[_i].held ? &word : NULL);
-		ck_assert_int_eq((int)order(), BEFORE + (turns % PK_ORDER_HANDED ? 0 : table[_i].counts));
-		if (second)
-			pk_shfl.leave(&gate.queue, second, NULL);
+		ck_assert(order() == BEFORE || (int)order() == BEFORE + table[_i].counts);
+		counted += order() != BEFORE;
+		if (prev != first)
+			pk_shfl.leave(&gate.queue, prev, NULL);
 	}
+	ck_assert_int_le(abs(counted - (table[_i].counts ? TIMES / PK_ORDER_HANDED : 0)), 3);
 }
 END_TEST
 
@@ -259,15 +293,14 @@ START_TEST(stays_away)
 }
 END_TEST
 
-/* One of 32 such waits of a thread counts; none with one socket. */
+/* One of 32 such waits counts; none with one socket. */
 START_TEST(waits_count)
 {
 	struct pk_site at = site(true);
-	enum { WAITS = 100 };
-	unsigned counted = 0;
+	enum { WAITS = 50 * PK_ORDER_APART };
+	int counted = 0;
 
 	make("shfl", _i ? "1x8" : "2x8", "auto");
-	pk_thread_record();
 	set_order(PK_ORDER_LIMIT);
 	for (int n = 0; n < WAITS; n++) {
 		unsigned before = order();
@@ -275,9 +308,9 @@ START_TEST(waits_count)
 		word = 0;
 		ck_assert_int_eq(pk_word_wait(&at, &pk_shfl, NULL, false, NULL), 0);
 		ck_assert_int_eq(word, 1);
-		counted += order() - before;
+		counted += (int)(order() - before);
 	}
-	ck_assert_uint_eq(counted, _i ? 0 : (WAITS + PK_ORDER_APART - 1) / PK_ORDER_APART);
+	ck_assert_int_le(abs(counted - (_i ? 0 : WAITS / PK_ORDER_APART)), 3);
 }
 END_TEST
 
@@ -305,5 +338,5 @@ START_TEST(knows_when_it_woke)
 }
 END_TEST
 
-UNIT("order", {is_weighed, 3}, {is_tried_again, 1}, {is_kept_apart, 1}, {hand_overs_count, 7}, {stays_away, 12}, {waits_count, 2},
-     {knows_when_it_woke, 1})
+UNIT("order", {is_weighed, 3}, {is_tried_again, 1}, {is_kept_apart, 1}, {one_in_so_many, 6}, {hand_overs_count, 8}, {stays_away, 12},
+     {waits_count, 2}, {knows_when_it_woke, 1})
