@@ -23,13 +23,14 @@
 #include "rt/topology.h"
 
 enum {
-	PK_ORDER_HANDED = 8,
-	PK_ORDER_APART = 32,
+	PK_ORDER_HANDED = 12,
+	PK_ORDER_APART = 16,
 	/* What one hand-over within a socket and one to another count for together. */
-	PK_ORDER_WEIGHT = 64,
-	PK_ORDER_LIMIT = 32 * PK_ORDER_WEIGHT,
-	/* Far enough below: most of those who are to fill the queue sleep then, and before it is full it hands on by chance. */
-	PK_ORDER_AGAIN = 8 * PK_ORDER_WEIGHT,
+	PK_ORDER_WEIGHT = 32,
+	/* Hundreds of threads that begin at once hand on by chance for so long; */
+	PK_ORDER_LIMIT = 64 * PK_ORDER_WEIGHT,
+	/* and when it is tried again most of those who are to fill the queue sleep at first. */
+	PK_ORDER_AGAIN = 40 * PK_ORDER_WEIGHT,
 	PK_ORDER_MOST = 4096,
 };
 
@@ -41,7 +42,7 @@ PK_INLINE bool pk_order_pays(const struct pk_queue *q)
 	return pk_aux_hint(q, PK_HINT_ORDER) < PK_ORDER_LIMIT;
 }
 
-/* Whether one in so many, a power of two, is looked at: now. By a count of each thread's, and spread, as a thread may come to two locks
+/* Whether this one is looked at, of so many. By a count of each thread's, and spread, as a thread may come to two locks
  * in turn; and not the same one of each, as threads may come but once. */
 PK_INLINE bool pk_order_looks(unsigned one_in)
 {

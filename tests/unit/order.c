@@ -67,8 +67,8 @@ START_TEST(is_weighed)
 {
 	static const struct {
 		const char *topology;
-		int near, far; /* what one counts for, in 64ths */
-	} table[] = {{"2x4", 4, 60}, {"4x4", 13, 51}, {"8x4", 21, 43}};
+		int near, far; /* what one counts for, in 32ths */
+	} table[] = {{"2x4", 2, 30}, {"4x4", 6, 26}, {"8x4", 10, 22}};
 	int near = table[_i].near, far = table[_i].far;
 
 	make("shfl", table[_i].topology, "auto");
@@ -152,7 +152,7 @@ START_TEST(one_in_so_many)
 }
 END_TEST
 
-/* A head with the lock leaves, and one in eight of these hand-overs counts, by the sockets of the two, with those between them who have
+/* A head with the lock leaves, and one in twelve of these hand-overs counts, by the sockets of the two, with those between them who have
  * given up taken out; not with one socket, nor where nobody would stay away, nor of one that leaves without the lock, or alone. */
 START_TEST(hand_overs_count)
 {
@@ -162,7 +162,7 @@ START_TEST(hand_overs_count)
 		const char *sockets; /* of the head, and of those behind it; in lower case: it has given up */
 		int counts;
 	} table[] = {
-		{"2x4", "auto", true, "AB", 60},  {"2x4", "auto", true, "BB", -4},   {"2x4", "auto", true, "AbA", -4},
+		{"2x4", "auto", true, "AB", 30},  {"2x4", "auto", true, "BB", -2},   {"2x4", "auto", true, "AbA", -2},
 		{"2x4", "queue", true, "AB", 0},  {"1x8", "auto", true, "AA", 0},    {"2x2", "auto", true, "AB", 0},
 		{"2x4", "auto", false, "AB", 0},  {"2x4", "auto", true, "A", 0},
 	};
@@ -293,7 +293,7 @@ START_TEST(stays_away)
 }
 END_TEST
 
-/* One of 32 such waits counts; none with one socket. */
+/* One of 16 such waits counts; none with one socket. */
 START_TEST(waits_count)
 {
 	struct pk_site at = site(true);
