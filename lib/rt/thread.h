@@ -31,6 +31,7 @@ struct pk_thread {
 		int got;	/* EBUSY, or what a look has got: 0 the word, EALREADY by `pass` */
 	} wanted;
 	unsigned spins_us; /* since when it has a place among the spinners (rt/spin.c) */
+	uint16_t ordered; /* how many of its hand-overs and waits might have been looked at, modulo 65536 (admit/order.h) */
 	/* The context with which it waits above its cohort, if it does (admit/levels.c). */
 	struct pk_waiter *context;
 	/* How many read locks the thread holds: a guide, as others may unlock them. */
@@ -47,7 +48,6 @@ struct pk_thread {
 	uint64_t came;	 /* when it came to wait last, in ns, or, apart, was woken; 0: that is not known, or it has slept or napped since */
 	bool back, soon; /* for that word, in less than two microseconds, half of which it had waited before; in one; */
 	bool late;	 /* as `back`, but in three, where there are several sockets */
-	uint16_t ordered; /* how many of its hand-overs and waits might have been looked at, modulo 65536 (admit/order.h) */
 	uint8_t habit;	 /* how often it has come back for it alone, of late, */
 	uint8_t greed;	 /* and for what it had stolen */
 	uint8_t aways;	 /* for how many long waits in queues it is known why: heads look away (rt/spin.c) */
