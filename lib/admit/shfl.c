@@ -214,14 +214,18 @@ static unsigned tend(struct pk_queue *q, struct pk_waiter *w, const int *word)
 static void leave(struct pk_queue *q, struct pk_waiter *w, int *held)
 {
 	struct pk_waiter *n;
+	bool looked, near;
 
 	/* The spinners first: it is the critical section, and nothing else need be touched if there are none. */
 	if (held && (w->slept || pk_spinners(w->socket)) && has_role(w) && (n = pk_list_reap(w)) &&
 	    (w->slept || n->socket != w->socket)) /* D13 */
 		shuffle(q, w, held, !w->slept);
-	if (held && pk_order_looks(PK_ORDER_HANDED) && (n = pk_list_reap(w)))
-		pk_order_handed(q, n->socket == w->socket);
+	n = held && pk_order_looks(PK_ORDER_HANDED) ? pk_list_reap(w) : NULL;
+	looked = n;
+	near = n && n->socket == w->socket;
 	pk_list_pass(q, w, held);
+	if (looked) /* behind that, for which n waits */
+		pk_order_handed(q, near);
 }
 
 static void splice(struct pk_queue *q, struct pk_waiter *first, struct pk_waiter *last, int *held)
