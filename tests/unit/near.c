@@ -19,38 +19,12 @@
 #include "rt/thread.h"
 #include "rt/topology.h"
 #include "../stats/sleepers.h"
+#include "gate.h"
 #include "nodes.h"
-
-enum { SPIN = 300, TRIES = 10000 };
-
-static struct pk_gate gate;
-static int word;
-
-/* With that policy for all locks. */
-static void make_with(const char *policy, const char *topology, const char *parking)
-{
-	pk_config.spin = SPIN;
-	pk_config.parking = parking;
-	pk_config.patience = 10000000; /* however long a head is held up */
-	pk_topology_read("", topology);
-	pk_spin_setup();
-	pk_incarnation_setup();
-	pk_incarnation_next();
-	pk_thread_setup(pk_turn_gone);
-	pk_policy_select(policy);
-	pk_lot_setup(parking);
-	while (!pk_rounds_in(1000)) /* to find out how long a round is, even on a busy machine */
-		;
-}
 
 static void make(const char *topology, const char *parking)
 {
 	make_with("shfl", topology, parking);
-}
-
-static struct pk_site site(bool marks)
-{
-	return (struct pk_site){&word, &gate, SPIN, 0, marks, NULL};
 }
 
 /* How often the thread has done that. */
