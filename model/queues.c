@@ -27,6 +27,7 @@ static struct pk_queue queue PK_ALIGNED(64);
 static struct pk_waiter *node[MC_THREADS];
 static int told;
 static bool one_head;
+static bool near; /* all on one socket, of two cohorts by turns */
 
 static void setup(void)
 {
@@ -42,7 +43,8 @@ static void setup(void)
 
 static struct pk_waiter *ready(unsigned t, struct pk_waiter *w)
 {
-	w->socket = (uint16_t)pk_socket_here(mc_record[t]->index);
+	w->socket = (uint8_t)pk_socket_here(mc_record[t]->index);
+	w->cohort = near ? t % 2 : w->socket;
 	w->policy = pk_admit->policy;
 	w->manner = PK_STAYS;
 	w->queue = NULL;
@@ -244,6 +246,35 @@ static void be_interrupted(unsigned t, struct pk_waiter *w)
 		leave(w);
 }
 
+static void near_setup(void)
+{
+	near = true;
+	held_setup();
+}
+
+/* Thread 0 is the head, and has thread 1 be the shuffler before it looks for one of its cohort, as which it finds thread 2, if that
+ * is awake. */
+static void near_body(unsigned t)
+{
+	static const int free_word = 0;
+
+	if (t == 0) {
+		mc_thread_begin(t);
+		pk_admit->tend(&queue, node[0], &free_word);
+		pk_list_call(mc_record[0], node[1]);
+		leave(node[0]);
+	} else {
+		held_body(t);
+	}
+}
+
+static void near_awake_body(unsigned t)
+{
+	if (t == 0)
+		pk_list_call(mc_record[0], node[2]);
+	near_body(t);
+}
+
 /* The thread uses its node again, if it is free, for what is of no concern here. */
 static void use_again(unsigned t)
 {
@@ -440,6 +471,8 @@ const struct mc_kind mc_queue_kinds[] = {{"queue", setup, once_body, final, MC_A
 					 {"queue-new", new_setup, new_body, final, MC_NONE, true},
 					 {"lot", lot_setup, lot_body, lot_final, MC_OTHERS},
 					 {"lot-empty", empty_lot_setup, empty_lot_body, lot_final, MC_NONE},
+					 {"queue-near", near_setup, near_body, final, MC_NONE},
+					 {"queue-near-awake", near_setup, near_awake_body, final, MC_NONE},
 					 {"queue-hasty", held_setup, hasty_body, final, MC_NONE},
 					 {"queue-interrupted", interrupted_setup, interrupted_body, interrupted_final,
 					  MC_NONE},

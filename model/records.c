@@ -106,7 +106,7 @@ static void live(unsigned t)
 
 	if (owners[r->index]++)
 		mc_fail("two threads have one record");
-	w->socket = (uint16_t)t;
+	w->socket = (uint8_t)t;
 	pk_waiter_free(w);
 	owners[r->index]--;
 	mc_thread_end();

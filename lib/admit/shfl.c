@@ -36,10 +36,15 @@
  *	longer for that than for its wake-up. Another one whose successor is of another
  *	socket does so, too, as far as to the first of its own, or a few, if somebody spins
  *	on its socket: that costs less than the lock's way there.
+ *  D14	Where several cache groups share a socket, a head whose successor is of another one
+ *	looks among the next of its socket for one of its own that spins, which goes first. The
+ *	next one by rights is overtaken by those only that the shuffler has met at most NEAR
+ *	waiters later.
  *
- * State of the role: `shuffler` of one node in the queue is 1, or of none.
- *	0 -> 1	by the shuffler, of the last of its group (itself, maybe)
- *	1 -> 0	by the new shuffler, when it starts
+ * State of the role: `shuffler` of one node in the queue is ROLE, or of none.
+ *	0 -> ROLE	by the shuffler, of the last of its group (itself, maybe)
+ *	ROLE -> 0	by the new shuffler, when it starts
+ *	0 -> DONE	by the shuffler: another one of the group is behind that node, now and for good
  * A waiter that gives up takes the role with it; the next group starts afresh.
  *
  * Invariants (the paper's 4.2.1)
@@ -50,11 +55,16 @@
  *  I5	A group is contiguous, so a waiter of another socket is overtaken only by
  *	the rest of the groups that lead before it: PARKADE_BATCH waiters each, and
  *	or 20 ms each, and there is no more than one such group for each waiter before it.
+ *  I6	The links of nodes that are DONE are the head's to write, and it moves only these (D14), so a group
+ *	stays contiguous. The shuffler writes, and frees, behind the last one of the group only, wherever its
+ *	own node is by then.
  *
  * Ledger
  *  O5	shuffler: release when the role is passed, acquire when it is taken: the
  *	list as the last shuffler left it, its hint and its batch count.
  *	A head that was never shuffler learns of them by O3.
+ *  O7	DONE: release by the shuffler, acquire by the head: the shuffler's last change to that node's
+ *	link, and its batch count.
  *
  * Cost: see list.h.
  * Progress: a walk ends at the tail, at the batch bound, or when the word is
@@ -69,8 +79,11 @@
 
 enum {
 	GROUP_MS = 20,
-	FEW = 8, /* waiters that are looked at in the critical section */
+	FEW = 8,   /* waiters that are looked at in the critical section */
+	NEAR = 16, /* so much later may be who goes first, as it is of the head's cohort */
 };
+
+enum { ROLE = 1, DONE }; /* `shuffler` */
 
 bool pk_order_learns;
 
@@ -126,6 +139,15 @@ static void append(struct pk_waiter *s, struct pk_waiter *last, struct pk_waiter
 	pk_count(s, PK_STAT_shuffled);
 }
 
+/* The group that has ended with `last` ends with cur, which is behind that by now. */
+static struct pk_waiter *extend(struct pk_waiter *s, struct pk_waiter *last, struct pk_waiter *cur, uint32_t batch)
+{
+	cur->batch = batch;
+	pk_store_release(&last->shuffler, DONE); /* O7 */
+	pk_list_rouse(s, cur);
+	return cur;
+}
+
 /* The shuffler s walks the queue. `word`: the lock's, if s is the head. `one`: it has the word, needs but one,
  * and looks at a few. */
 static void shuffle(struct pk_queue *q, struct pk_waiter *s, const int *word, bool one)
@@ -156,15 +178,13 @@ static void shuffle(struct pk_queue *q, struct pk_waiter *s, const int *word, bo
 		if (cur->socket != s->socket) {
 			prev = cur;
 		} else {
-			cur->batch = ++batch;
 			if (prev == last) { /* D6 */
 				prev = cur;
 			} else {
 				pk_store_release(&prev->next, next); /* O2 */
 				append(s, last, cur);
 			}
-			last = cur;
-			pk_list_rouse(s, cur);
+			last = extend(s, last, cur, ++batch);
 			if (one || batch >= pk_knob(batch))
 				break; /* D8 */
 		}
@@ -172,31 +192,53 @@ static void shuffle(struct pk_queue *q, struct pk_waiter *s, const int *word, bo
 			break;
 	}
 	if (batch < pk_knob(batch) && !(one && last != s) && (cur = straggler(s, last, prev)) && cut(q, prev, cur)) {
-		cur->batch = ++batch;
 		append(s, last, cur);
-		last = cur;
-		pk_list_rouse(s, cur);
+		last = extend(s, last, cur, ++batch);
 	}
 	last->hint = prev == last ? NULL : prev; /* D7 */
-	pk_store_release(&last->shuffler, 1);	 /* O5 */
+	pk_store_release(&last->shuffler, ROLE); /* O5 */
 }
 
 static void poll_role(struct pk_queue *q, struct pk_waiter *w)
 {
-	if (pk_load_acquire(&w->shuffler)) /* O5 */
+	if (pk_load_acquire(&w->shuffler) == ROLE) /* O5 */
 		shuffle(q, w, NULL, false);
 }
 
 /* Whether the head w is to shuffle. */
 static bool has_role(struct pk_waiter *w)
 {
-	return pk_sockets > 1 &&			     /* D10 */
-	       (!w->batch || pk_load_acquire(&w->shuffler)); /* O5 */
+	return pk_sockets > 1 &&				     /* D10 */
+	       (!w->batch || pk_load_acquire(&w->shuffler) == ROLE); /* O5 */
 }
 
 static enum pk_entered enter(struct pk_queue *q, struct pk_waiter *w, const struct pk_deadline *deadline)
 {
 	return pk_list_enter(q, w, deadline, pk_sockets > 1 ? poll_role : NULL);
+}
+
+/* Another one of its group is behind it, and the shuffler has done with it (I6). */
+static bool is_done(const struct pk_waiter *w)
+{
+	return pk_load_acquire(&w->shuffler) == DONE; /* O7 */
+}
+
+/* Have one of w's cohort be the next one instead of n (D14). Of sleepers that do not look in time none changes its place,
+ * nor who is before it: as straggler(). */
+static void prefer_near(struct pk_waiter *w, struct pk_waiter *n)
+{
+	struct pk_waiter *prev = n, *cur, *next;
+
+	if (n->cohort == w->cohort || !is_done(n) || n->manner >= PK_UNTIMED)
+		return;
+	while (is_done(cur = pk_list_next(prev)) && (next = pk_list_next(cur))->manner < PK_UNTIMED && cur->batch - n->batch <= NEAR) {
+		if (cur->cohort == w->cohort && pk_state(pk_load_relaxed(&cur->status)) == PK_WAITING) {
+			pk_store_release(&prev->next, next); /* O2 */
+			append(w, w, cur);
+			return;
+		}
+		prev = cur;
+	}
 }
 
 static unsigned tend(struct pk_queue *q, struct pk_waiter *w, const int *word)
@@ -208,6 +250,8 @@ static unsigned tend(struct pk_queue *q, struct pk_waiter *w, const int *word)
 	pk_list_rouse(w, n);
 	if (has_role(w))
 		shuffle(q, w, word, false);
+	else
+		prefer_near(w, n);
 	return 0;
 }
 

@@ -62,6 +62,7 @@
 
 #include "admit/list.h"
 #include "pthread/cond-shared.h"
+#include "pthread/lot.h"
 #include "pthread/mutex.h"
 #include "pthread/turn.h"
 #include "rt/clock.h"
@@ -686,7 +687,8 @@ static int wait_listed(struct pk_cond *c, pthread_mutex_t *mutex, struct pk_queu
 
 	pk_count(w, PK_STAT_blocked);
 	w->home = home;
-	w->socket = (uint16_t)pk_socket_here(r->index);
+	w->socket = (uint8_t)pk_socket_here(r->index);
+	w->cohort = (uint8_t)pk_lot_cohort(w->socket, r->index);
 	w->manner = manner_for(deadline);
 	w->slept = true; /* it may be moved to the word */
 	w->queue = &c->waiters;

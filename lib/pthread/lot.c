@@ -102,9 +102,14 @@ static unsigned socket_of(unsigned cohort)
 	return by_cache ? pk_cohort_around(PK_COHORT_CACHE, cohort, PK_COHORT_NODE) : cohort;
 }
 
+bool pk_lot_adapts_to(const struct pk_site *at, unsigned socket)
+{
+	return pk_lot_adapts && at->marks && pk_spin_limit(socket);
+}
+
 enum pk_manner pk_lot_manner(const struct pk_site *at, unsigned socket)
 {
-	if (!pk_lot_open || (pk_lot_adapts && !(at->marks && pk_spin_limit(socket))))
+	if (!pk_lot_open || (pk_lot_adapts && !pk_lot_adapts_to(at, socket)))
 		return PK_STAYS;
 	if (!pk_lot_adapts)
 		return PK_LEAVES;
@@ -115,7 +120,7 @@ enum pk_manner pk_lot_manner(const struct pk_site *at, unsigned socket)
 
 bool pk_lot_apart(const struct pk_site *at, unsigned socket)
 {
-	return pk_lot_adapts && at->marks && pk_spin_limit(socket) && (pk_sockets == 1 || !pk_order_pays(&at->gate->queue));
+	return pk_lot_adapts_to(at, socket) && (pk_sockets == 1 || !pk_order_pays(&at->gate->queue));
 }
 
 static const void *object_of(const struct pk_gate *gate)

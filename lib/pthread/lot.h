@@ -35,11 +35,15 @@ void pk_lot_divide(void);
  * pk_socket_here(). */
 unsigned pk_lot_cohort(unsigned socket, uint32_t serial);
 
+/* Whether how those on that socket wait for that lock depends on how its heads fare, and its users: they may spin, and the lock
+ * keeps the flags. */
+bool pk_lot_adapts_to(const struct pk_site *at, unsigned socket);
+
 /* How a thread on that socket is to wait there: one of PK_LEAVES, PK_STAYS and
  * PK_SLEEPS. */
 enum pk_manner pk_lot_manner(const struct pk_site *at, unsigned socket);
 
-/* Whether those who wait for that lock, on that socket, had better do so at its word, as glibc's waiters do: they may spin, and there
+/* Whether those who wait for that lock, on that socket, had better do so at its word, as glibc's waiters do: the above, and there
  * is one socket, or the order of the queue does not pay (pthread/turn.c, admit/order.h). */
 bool pk_lot_apart(const struct pk_site *at, unsigned socket);
 

@@ -181,8 +181,8 @@ static bool is_used_again(const struct pk_site *at)
  * head has lost patience; nor one that has others of a broadcast behind it (cond.c). */
 static bool waits_apart(const struct pk_site *at, const struct pk_admit_ops *ops, unsigned socket)
 {
-	return pk_self.came && pk_lot_apart(at, socket) && !is_used_again(at) && ops->policy == PK_POLICY_shfl && !pk_self.chain &&
-	       (pk_sockets > 1 || pk_queue_busy(&at->gate->queue)) && !(pk_load_relaxed(&at->gate->flags) & PK_FLAG_QUEUE);
+	return pk_self.came && pk_lot_adapts_to(at, socket) && !is_used_again(at) && pk_lot_apart(at, socket) && ops->policy == PK_POLICY_shfl &&
+	       !pk_self.chain && (pk_sockets > 1 || pk_queue_busy(&at->gate->queue)) && !(pk_load_relaxed(&at->gate->flags) & PK_FLAG_QUEUE);
 }
 
 /* One attempt by way of the queue, in that manner. As pk_word_wait(), or OUT.
@@ -226,13 +226,14 @@ static int wait_once(const struct pk_site *at, const struct pk_admit_ops *ops, s
 		pk_count_in(r, PK_STAT_bypassed);
 		return pk_word_wait(at, NULL, NULL, false, deadline);
 	}
-	w->socket = (uint16_t)socket;
+	w->socket = (uint8_t)socket;
+	w->cohort = (uint8_t)pk_lot_cohort(socket, r->index);
 	w->policy = ops->policy;
 	w->manner = manner;
 	w->queue = NULL;
 	pk_doze_begin(w, at->word, &at->gate->flags, at->pass);
 	if (pk_lot_open)
-		pk_lot_rotate(at->gate, pk_lot_cohort(socket, r->index), r->turns++);
+		pk_lot_rotate(at->gate, w->cohort, r->turns++);
 	ret = wait_queued(at, ops, w, deadline);
 	pk_store_relaxed(&pk_self.waits, NULL);
 	return ret;

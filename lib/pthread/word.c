@@ -14,7 +14,7 @@
  *	0 -> 1	by a head that has spun in vain, before it sleeps, or that has got the word by spinning
  *		for long
  *	1 -> 0	by who has got the word by spinning for a while
- * State of PK_FLAG_BACK, a hint for mutexes at which waiters sleep apart (turn.c)
+ * State of PK_FLAG_BACK, a hint for those who come to a mutex (turn.c), and for heads that come from the lot
  *	0 -> 1	by who comes back at once for the word (turn.c), or has slept apart many times before it got it
  *	1 -> 0	by who has not come back many times in a row (turn.c)
  * A head that was asleep, and is woken for the word, says nothing about how long others hold it; nor does one that has
@@ -103,6 +103,7 @@ struct turn {
 	unsigned spun;	     /* and how many it has spun in all then, since it has come */
 	bool lost;	     /* it has seen the word free, and has not got it */
 	bool slow;	     /* what a head has seen of the lock: it is slow, */
+	bool again;	     /* others come back for it at once, */
 	bool alone;	     /* and nobody is behind it */
 	bool nap;	     /* woken in vain */
 };
@@ -129,7 +130,10 @@ static bool is_alone(const struct turn *t)
 /* All that a head wants to know of the lock before it spins, at once: each look takes the line from the holder. */
 static void regard(struct turn *t)
 {
-	t->slow = t->at->marks && pk_load_relaxed(&t->at->gate->flags) & PK_FLAG_SLOW;
+	uint64_t flags = t->at->marks ? pk_load_relaxed(&t->at->gate->flags) : 0;
+
+	t->slow = flags & PK_FLAG_SLOW;
+	t->again = flags & PK_FLAG_BACK;
 	t->alone = is_alone(t);
 }
 
@@ -201,6 +205,13 @@ static bool is_back(const struct pk_site *at, bool alone)
 
 	pk_self.back = pk_self.soon = pk_self.late = false;
 	return alone ? is_habit(&pk_self.habit, (back || late) && pk_self.came, COMES) : at->marks && (back || soon);
+}
+
+/* A head that has been called from the lot cannot know how soon it has come back, nor when it will: where others come back at once it
+ * does as they do, or they would have the lock for as long only as those who come from the lot let them. */
+static bool is_told(const struct turn *t)
+{
+	return pk_sockets > 1 && t->again && !t->alone && t->w->manner == PK_CALLED;
 }
 
 /* Spin for so many rounds; true when the word has been taken.
@@ -341,7 +352,7 @@ int pk_word_wait(const struct pk_site *at, const struct pk_admit_ops *ops, struc
 		regard(&t);
 	alone = t.alone && !slept;
 	/* Not on a slow lock, where it is to sleep, nor with a deadline, which may be nearer. */
-	away = w && !slept && is_back(at, alone) && !deadline && !t.slow;
+	away = w && !slept && (is_back(at, alone) || is_told(&t)) && !deadline && !t.slow;
 	if (away) {
 		if (!alone)
 			pk_spin_away();

@@ -114,7 +114,8 @@ struct pk_waiter {
 		struct pk_waiter *aside; /* in a queue: the first one of those set aside (admit/list.h) */
 	};
 	uint32_t id;
-	uint16_t socket;
+	uint8_t socket;
+	uint8_t cohort;		  /* within the socket, as pthread/lot.h has it */
 	bool spins;		  /* its thread has a place among the spinners */
 	bool slept;		  /* has parked since it was roused, and may have been moved to the lock word */
 	struct pk_record *record; /* a context's: of the thread that waits with it, or null */

@@ -88,7 +88,7 @@ static struct pk_waiter *node_of(unsigned socket)
 {
 	struct pk_waiter *w = pk_waiter_take(pk_record_take());
 
-	w->socket = (uint16_t)socket;
+	w->socket = (uint8_t)socket;
 	w->policy = PK_POLICY_cst;
 	w->manner = PK_STAYS;
 	return w;

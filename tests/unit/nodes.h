@@ -54,7 +54,7 @@ static inline void line_up(const struct pk_admit_ops *ops, const char *sockets)
 		w->batch = 0;
 		w->shuffler = 0;
 		w->queue = &queue;
-		w->socket = (uint16_t)(*s - 'A');
+		w->socket = (uint8_t)(*s - 'A');
 		if (count > 0)
 			node[count - 1]->next = w;
 		count++;

@@ -161,7 +161,7 @@ START_TEST(hand_overs_count)
 		for (const char *s = table[_i].sockets; *s; s++) {
 			struct pk_waiter *w = new_node(&pk_shfl);
 
-			w->socket = (uint16_t)((*s | 0x20) - 'a');
+			w->socket = (uint8_t)((*s | 0x20) - 'a');
 			w->batch = 1; /* it shuffles nobody */
 			w->hint = w->aside = NULL;
 			w->shuffler = 0;

@@ -20,7 +20,7 @@ static struct pk_waiter *node[MAX];
 static int count;
 static int word = 1;
 
-/* A queue of one node for each letter, which is its socket. */
+/* A queue of one node for each letter, which is its socket; a small one is of another cohort there. */
 static void line_up(const char *sockets)
 {
 	pk_incarnation_next();
@@ -35,7 +35,8 @@ static void line_up(const char *sockets)
 		w->batch = 0;
 		w->shuffler = 0;
 		w->queue = &queue;
-		w->socket = (uint16_t)(sockets[i] - 'A');
+		w->socket = (uint8_t)((sockets[i] | 0x20) - 'a');
+		w->cohort = sockets[i] >= 'a';
 		w->manner = PK_LEAVES;
 		w->slept = false;
 		if (i > 0)
@@ -67,7 +68,7 @@ static int shuffler(void)
 	int who = -1;
 
 	for (int i = 0; i < count; i++)
-		if (node[i]->shuffler) {
+		if (node[i]->shuffler == 1) {
 			ck_assert_int_eq(who, -1);
 			who = i;
 		}
@@ -171,6 +172,57 @@ START_TEST(bounded)
 	pk_shfl.tend(&queue, node[1], &word); /* the next group */
 	ck_assert_uint_eq(node[1]->batch, 1);
 	ck_assert_str_eq(order(1), "1 3 5 6 7 8");
+}
+END_TEST
+
+/* A head whose successor is of another cohort has the first of its own go before that which spins, and has one of the group behind
+ * it: not the last one, from where the shuffler goes on. None is overtaken by who has come 17 later, nor one put there asleep, who
+ * does not change its place either, nor loses the one before it. */
+START_TEST(prefers_near)
+{
+	static const struct {
+		const char *queue;
+		int parked, gone, untimed, late; /* which node is like that, if not 0 */
+		uint32_t by;
+		const char *order;
+	} table[] = {
+		{"AaaAAA", 0, 0, 0, 0, 0, "0 3 1 2 4 5"},
+		{"AaAaAA", 0, 0, 0, 0, 0, "0 2 1 3 4 5"},
+		{"AaBABAA", 0, 0, 0, 0, 0, "0 3 1 5 6 2 4"}, /* the first one of another socket is not of the group */
+		{"AaaAA", 0, 0, 0, 0, 0, "0 1 2 3 4"},	      /* the last one of the group */
+		{"AaAA", 2, 0, 0, 0, 0, "0 1 2 3"},
+		{"AAaAA", 0, 0, 0, 0, 0, "0 1 2 3 4"}, /* the next one is near */
+		{"AaaaaA", 0, 0, 0, 0, 0, "0 1 2 3 4 5"},
+		{"AaaAAAA", 3, 0, 0, 0, 0, "0 4 1 2 3 5 6"},
+		{"AaaAAAA", 0, 3, 0, 0, 0, "0 4 1 2 3 5 6"},
+		{"AaaAAAA", 0, 0, 1, 0, 0, "0 1 2 3 4 5 6"},
+		{"AaaAAAA", 0, 0, 3, 0, 0, "0 1 2 3 4 5 6"},
+		{"AaaAAAA", 0, 0, 4, 0, 0, "0 1 2 3 4 5 6"},
+		{"AaaAAAA", 0, 0, 2, 0, 0, "0 3 1 2 4 5 6"},
+		{"AaaAAA", 0, 0, 0, 3, 16, "0 3 1 2 4 5"},
+		{"AaaAAA", 0, 0, 0, 3, 17, "0 1 2 3 4 5"},
+		{"AbaAAA", 0, 0, 0, 0, 0, "0 3 2 4 5 1"}, /* the shuffler has moved it */
+	};
+	int role;
+
+	line_up(table[_i].queue);
+	pk_shfl.tend(&queue, node[0], &word);
+	role = shuffler();
+	if (table[_i].parked)
+		node[table[_i].parked]->status = PK_PARKED;
+	if (table[_i].gone)
+		node[table[_i].gone]->status = PK_ABANDONED;
+	if (table[_i].untimed)
+		node[table[_i].untimed]->manner = PK_UNTIMED;
+	if (table[_i].late)
+		node[table[_i].late]->batch = node[1]->batch + table[_i].by;
+	pk_shfl.tend(&queue, node[0], &word);
+	ck_assert_str_eq(order(0), table[_i].order);
+	pk_shfl.tend(&queue, node[0], &word);
+	ck_assert_str_eq(order(0), table[_i].order);
+	ck_assert_int_eq(shuffler(), role);
+	pk_shfl.leave(&queue, node[0], NULL);
+	ck_assert_uint_eq(pk_state(node[table[_i].order[2] - '0']->status), PK_HEAD);
 }
 END_TEST
 
@@ -573,7 +625,7 @@ START_TEST(times_out)
 }
 END_TEST
 
-UNIT("queue", {groups_by_socket, 3}, {leaver_looks, 1}, {resumes, 1}, {bounded, 1}, {word_free, 1},
+UNIT("queue", {groups_by_socket, 3}, {leaver_looks, 1}, {resumes, 1}, {bounded, 1}, {prefers_near, 16}, {word_free, 1},
      {shuffler_reaps, 1}, {head_reaps, 1},
      {pass_skips, 1}, {pass_empties, 1}, {left, 1}, {strangers, 1}, {moves, 1}, {splices, 1}, {splices_head, 1},
      {splices_nobody, 1}, {window_grows, 1}, {window_grows_by_turns, 1}, {window_shrinks, 1}, {sleepers_overtake, 1},

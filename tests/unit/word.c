@@ -314,6 +314,51 @@ START_TEST(looks_away_in_a_queue)
 }
 END_TEST
 
+/* A head that has been called from the lot cannot know how soon it is back; it looks away if the lock says that others are, with others
+ * behind it, where there are several sockets. Not one that has slept, nor with a deadline, nor at a slow lock. */
+START_TEST(looks_away_as_others_do)
+{
+	static const struct {
+		uint64_t flags;
+		const char *topology;
+		uint8_t manner;
+		bool alone, slept, timed, marks, away;
+	} table[] = {
+		{PK_FLAG_BACK, "2x8", PK_CALLED, false, false, false, true, true},
+		{0, "2x8", PK_CALLED, false, false, false, true, false},
+		{PK_FLAG_BACK, "1x8", PK_CALLED, false, false, false, true, false},
+		{PK_FLAG_BACK, "2x8", PK_LEAVES, false, false, false, true, false},
+		{PK_FLAG_BACK, "2x8", PK_CALLED, true, false, false, true, false},
+		{PK_FLAG_BACK, "2x8", PK_CALLED, false, true, false, true, false},
+		{PK_FLAG_BACK, "2x8", PK_CALLED, false, false, true, true, false},
+		{PK_FLAG_BACK, "2x8", PK_CALLED, false, false, false, false, false},
+		{PK_FLAG_BACK | PK_FLAG_SLOW, "2x8", PK_CALLED, false, false, false, true, false},
+	};
+	int word = 0;
+	struct pk_site at = {&word, &gate, 3000, 0, table[_i].marks, NULL};
+	struct timespec later = pk_clock_after(10000000);
+	struct pk_deadline deadline = {&later, CLOCK_MONOTONIC};
+	struct pk_waiter *w;
+	uint64_t tail;
+
+	pk_incarnation_next();
+	pk_topology_read("", table[_i].topology);
+	pk_spin_setup();
+	pk_lot_setup("auto");
+	w = new_node(&pk_mcs);
+	w->manner = table[_i].manner;
+	gate.flags = table[_i].flags;
+	ck_assert_int_eq(pk_mcs.enter(&gate.queue, w, NULL), PK_IS_HEAD);
+	tail = gate.queue.tail;
+	if (!table[_i].alone)
+		gate.queue.tail = pk_waiter_name(new_node(&pk_mcs));
+	ck_assert_int_eq(pk_word_wait(&at, &pk_mcs, w, table[_i].slept, table[_i].timed ? &deadline : NULL), 0);
+	gate.queue.tail = tail;
+	pk_mcs.leave(&gate.queue, w, &word);
+	ck_assert_int_eq(pk_self.aways > 0, table[_i].away);
+}
+END_TEST
+
 /* ---- heads that wait for long ---- */
 
 static int *to_free;
@@ -713,6 +758,6 @@ START_TEST(lurks_for_long)
 }
 END_TEST
 
-UNIT("word", {heads_tell, 2}, {heads_probe, 1}, {heads_take_long, 1}, {looks_away, 11}, {looks_away_in_a_queue, 6},
+UNIT("word", {heads_tell, 2}, {heads_probe, 1}, {heads_take_long, 1}, {looks_away, 11}, {looks_away_in_a_queue, 6}, {looks_away_as_others_do, 9},
      {steals_once, 1}, {steals_again, 1}, {steals_by_habit, 1}, {loses_the_word, 1}, {naps_seldom, 2},
      {naps_and_takes, 2}, {lurks_for_long, 1})
