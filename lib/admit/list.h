@@ -59,7 +59,7 @@
  * pass() or reap(), which free it. Its thread takes another node meanwhile.
  *
  * State of `next`, beside that of tail.h
- *	successor -> another	by the head (reap, or setting aside), or the one shuffler
+ *	successor -> another	by the head (reap, or setting aside, or shfl.c's D14), or the one shuffler
  *
  * *Those set aside* (cna, mcscr) are a second list, which the head carries along: it
  * begins at `aside` of the head, and the `hint` of its first node is its last one. Its
@@ -69,8 +69,8 @@
  * Invariants
  *  I1	A node that the tail names is not freed: it is freed only after the tail
  *	was exchanged (its successor links or frees it) or reset from it.
- *  I2	Only the head writes its own `next` once linked, or a shuffler those
- *	behind it; there is one shuffler (shfl.c).
+ *  I2	Only the head writes its own `next` once linked, and of others only those that the
+ *	shuffler has done with; a shuffler those behind them; there is one shuffler (shfl.c).
  *
  * Ledger
  *  O1	tail: see tail.h.

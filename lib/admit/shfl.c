@@ -37,9 +37,8 @@
  *	socket does so, too, as far as to the first of its own, or a few, if somebody spins
  *	on its socket: that costs less than the lock's way there.
  *  D14	Where several cache groups share a socket, a head whose successor is of another one
- *	looks among the next of its socket for one of its own that spins, which goes first. The
- *	next one by rights is overtaken by those only that the shuffler has met at most NEAR
- *	waiters later.
+ *	looks among the next of its socket for one of its own that spins, which goes first. (The
+ *	shuffler cannot: it meets them one by one, at the end of the queue.)
  *
  * State of the role: `shuffler` of one node in the queue is ROLE, or of none.
  *	0 -> ROLE	by the shuffler, of the last of its group (itself, maybe)
@@ -54,7 +53,8 @@
  *	its node's own thread unlinks there (shuffle here, reap in list.h).
  *  I5	A group is contiguous, so a waiter of another socket is overtaken only by
  *	the rest of the groups that lead before it: PARKADE_BATCH waiters each, and
- *	or 20 ms each, and there is no more than one such group for each waiter before it.
+ *	or 20 ms each, and there is no more than one such group for each waiter before it. One of
+ *	the same socket is overtaken by those only that come at most NEAR of its group later.
  *  I6	The links of nodes that are DONE are the head's to write, and it moves only these (D14), so a group
  *	stays contiguous. The shuffler writes, and frees, behind the last one of the group only, wherever its
  *	own node is by then.
@@ -68,7 +68,8 @@
  *
  * Cost: see list.h.
  * Progress: a walk ends at the tail, at the batch bound, or when the word is
- *	free (head) or headship has come (others). */
+ *	free (head) or headship has come (others); the head's among its group after NEAR, or
+ *	where that ends. */
 #include <limits.h>
 
 #include "admit/list.h"
@@ -223,15 +224,17 @@ static bool is_done(const struct pk_waiter *w)
 	return pk_load_acquire(&w->shuffler) == DONE; /* O7 */
 }
 
-/* Have one of w's cohort be the next one instead of n (D14). Of sleepers that do not look in time none changes its place,
- * nor who is before it: as straggler(). */
+/* Have one of w's cohort be the next one instead of n (D14). Not among sleepers that do not look in time, for straggler()'s reason. Cancelled
+ * asynchronously between the two stores, the thread loses cur, which goes when its time is up. (Null: a handler has forked, and
+ * the child has used the node again.) */
 static void prefer_near(struct pk_waiter *w, struct pk_waiter *n)
 {
 	struct pk_waiter *prev = n, *cur, *next;
 
 	if (n->cohort == w->cohort || !is_done(n) || n->manner >= PK_UNTIMED)
 		return;
-	while (is_done(cur = pk_list_next(prev)) && (next = pk_list_next(cur))->manner < PK_UNTIMED && cur->batch - n->batch <= NEAR) {
+	while ((cur = pk_list_next(prev)) && is_done(cur) && (next = pk_list_next(cur)) && next->manner < PK_UNTIMED &&
+	       cur->batch - n->batch <= NEAR) {
 		if (cur->cohort == w->cohort && pk_state(pk_load_relaxed(&cur->status)) == PK_WAITING) {
 			pk_store_release(&prev->next, next); /* O2 */
 			append(w, w, cur);

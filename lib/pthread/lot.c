@@ -83,7 +83,7 @@ void pk_lot_divide(void)
 	for (unsigned s = 0; s < pk_sockets; s++)
 		cpus += pk_socket_cpus(s);
 	for (unsigned i = 0; i < pk_levels.n; i++)
-		by_cache |= pk_levels.kind[i] == PK_COHORT_CACHE && n > pk_sockets && n <= PK_SOCKETS_MAX &&
+		by_cache |= pk_lot_open && pk_levels.kind[i] == PK_COHORT_CACHE && n > pk_sockets && n <= PK_SOCKETS_MAX &&
 			    cpus / n >= GROUP_LEAST;
 }
 

@@ -178,7 +178,8 @@ static bool is_used_again(const struct pk_site *at)
  * comes back for it at once: sleepers are not woken for nothing then, and heads look away. Else who comes waits *apart*, at the
  * word, as glibc's waiters do, to be woken by unlocks. On one socket there is a head all the same, which spins, and costs one
  * CPU; with several each of its looks would take the line far away. Not by a policy that was chosen for its order; not if the
- * head has lost patience; nor one that has others of a broadcast behind it (cond.c). */
+ * head has lost patience; nor one that has others of a broadcast behind it (cond.c). Who comes back is noted in any
+ * case: heads from the lot want to know it (word.c). */
 static bool waits_apart(const struct pk_site *at, const struct pk_admit_ops *ops, unsigned socket)
 {
 	return pk_self.came && pk_lot_adapts_to(at, socket) && !is_used_again(at) && pk_lot_apart(at, socket) && ops->policy == PK_POLICY_shfl &&

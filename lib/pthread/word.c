@@ -14,7 +14,7 @@
  *	0 -> 1	by a head that has spun in vain, before it sleeps, or that has got the word by spinning
  *		for long
  *	1 -> 0	by who has got the word by spinning for a while
- * State of PK_FLAG_BACK, a hint for those who come to a mutex (turn.c), and for heads that come from the lot
+ * State of PK_FLAG_BACK, a hint for those who come to a mutex (turn.c), and for heads that have been called from the lot
  *	0 -> 1	by who comes back at once for the word (turn.c), or has slept apart many times before it got it
  *	1 -> 0	by who has not come back many times in a row (turn.c)
  * A head that was asleep, and is woken for the word, says nothing about how long others hold it; nor does one that has
@@ -207,8 +207,8 @@ static bool is_back(const struct pk_site *at, bool alone)
 	return alone ? is_habit(&pk_self.habit, (back || late) && pk_self.came, COMES) : at->marks && (back || soon);
 }
 
-/* A head that has been called from the lot cannot know how soon it has come back, nor when it will: where others come back at once it
- * does as they do, or they would have the lock for as long only as those who come from the lot let them. */
+/* A head that has been called from the lot cannot know how soon it is back. Where others come back at once, and look away, it does as
+ * they do: it would take the lock from who has just got it. */
 static bool is_told(const struct turn *t)
 {
 	return pk_sockets > 1 && t->again && !t->alone && t->w->manner == PK_CALLED;

@@ -115,7 +115,7 @@ struct pk_waiter {
 	};
 	uint32_t id;
 	uint8_t socket;
-	uint8_t cohort;		  /* within the socket, as pthread/lot.h has it */
+	uint8_t cohort;		  /* its cache group, or socket (pthread/lot.h) */
 	bool spins;		  /* its thread has a place among the spinners */
 	bool slept;		  /* has parked since it was roused, and may have been moved to the lock word */
 	struct pk_record *record; /* a context's: of the thread that waits with it, or null */

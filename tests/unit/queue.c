@@ -226,6 +226,17 @@ START_TEST(prefers_near)
 }
 END_TEST
 
+/* A child of fork has used a node again that was its parent's: nobody is behind it. _i: which one. */
+START_TEST(prefers_nobody)
+{
+	line_up("AaaAAA");
+	pk_shfl.tend(&queue, node[0], &word);
+	node[1 + _i]->next = NULL;
+	pk_shfl.tend(&queue, node[0], &word);
+	ck_assert_str_eq(order(0), _i == 0 ? "0 1" : _i == 1 ? "0 1 2" : "0 1 2 3");
+}
+END_TEST
+
 /* The walk ends when the lock becomes free. */
 START_TEST(word_free)
 {
@@ -625,7 +636,7 @@ START_TEST(times_out)
 }
 END_TEST
 
-UNIT("queue", {groups_by_socket, 3}, {leaver_looks, 1}, {resumes, 1}, {bounded, 1}, {prefers_near, 16}, {word_free, 1},
+UNIT("queue", {groups_by_socket, 3}, {leaver_looks, 1}, {resumes, 1}, {bounded, 1}, {prefers_near, 16}, {prefers_nobody, 3}, {word_free, 1},
      {shuffler_reaps, 1}, {head_reaps, 1},
      {pass_skips, 1}, {pass_empties, 1}, {left, 1}, {strangers, 1}, {moves, 1}, {splices, 1}, {splices_head, 1},
      {splices_nobody, 1}, {window_grows, 1}, {window_grows_by_turns, 1}, {window_shrinks, 1}, {sleepers_overtake, 1},
