@@ -188,8 +188,55 @@ START_TEST(tells_who_comes_back)
 		pk_self.won.word = &word2;
 		pk_self.won.ns = pk_clock_ns();
 		ck_assert_int_eq(pk_turn_wait(&at2, &deadline), ETIMEDOUT);
+		if (!pk_self.soon) { /* it was held up, which is a doubt */
+			gate.flags |= PK_FLAG_BACK;
+			pk_self.doubts.times = 0;
+			n = 0;
+		}
 	}
 	ck_assert_uint_eq(gate.flags & PK_FLAG_BACK, 0);
+}
+END_TEST
+
+static void *queue_by(void *at)
+{
+	ck_assert_int_eq(pk_turn_wait(at, NULL), 0);
+	return pk_thread_record();
+}
+
+/* Who queues says of which cache group it is. */
+START_TEST(says_its_cache)
+{
+	struct pk_site at = site(true);
+	unsigned others = 0;
+
+	make("2x2x4x1@thread", "auto");
+	pk_levels_read("", "cache,node");
+	pk_lot_divide();
+	let_one_queue();
+	for (unsigned n = 0; n < 4; n++) {
+		pthread_t thread;
+		struct pk_waiter *w;
+		struct pk_record *r;
+		unsigned cohort, socket;
+
+		word = 1;
+		pk_record_take(); /* each is on another CPU */
+		ck_assert_int_eq(pthread_create(&thread, NULL, queue_by, &at), 0);
+		while (!(w = pk_load_acquire(&node[0]->next)))
+			sched_yield();
+		cohort = w->cohort;
+		socket = w->socket;
+		pk_shfl.leave(&gate.queue, node[0], &word);
+		pk_store_release(&word, 0);
+		pk_futex_wake(&word, 1);
+		pthread_join(thread, (void **)&r);
+		ck_assert_uint_eq(socket, pk_socket_here(r->index));
+		ck_assert_uint_eq(cohort, pk_lot_cohort(socket, r->index));
+		others += cohort != socket;
+		let_one_queue();
+	}
+	ck_assert_uint_gt(others, 0);
 }
 END_TEST
 
@@ -436,5 +483,5 @@ START_TEST(served_late_in_the_queue)
 }
 END_TEST
 
-UNIT("near", {takes_the_word, 5}, {waits_without_a_place, 11}, {tells_who_comes_back, 2}, {tells_what_was_in_vain, 2}, {looks, 1},
+UNIT("near", {takes_the_word, 5}, {says_its_cache, 1}, {waits_without_a_place, 11}, {tells_who_comes_back, 2}, {tells_what_was_in_vain, 2}, {looks, 1},
      {naps_for_nobody, 2}, {head_passes_on, 3}, {thieves_leave_slow_locks, 4}, {served_late, 1}, {served_late_in_the_queue, 2})
