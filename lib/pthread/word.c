@@ -98,7 +98,8 @@ struct turn {
 	int take;	     /* what the word is set to when it is taken */
 	uint64_t since;	     /* when the head first looked at the clock, or 0 */
 	unsigned budget;     /* for how many rounds it has been spinning */
-	uint64_t began;	     /* when the head read the clock in its last spin, or 0, */
+	uint64_t ready;	     /* when a head has done with looking away, others behind it, until it spins, or 0 */
+	uint64_t began;	     /* when the head read the clock in its last spin, or before it, or 0, */
 	unsigned rounds;     /* and how many rounds later it has got the word, */
 	unsigned spun;	     /* and how many it has spun in all then, since it has come */
 	bool lost;	     /* it has seen the word free, and has not got it */
@@ -226,7 +227,8 @@ static bool spin(struct turn *t, unsigned budget)
 	unsigned left = budget;				    /* and at t->began */
 	const unsigned whole = budget;
 
-	t->began = 0;
+	t->began = t->ready;
+	t->ready = 0;
 	do {
 		int seen = pk_load_relaxed(t->at->word);
 
@@ -357,6 +359,7 @@ int pk_word_wait(const struct pk_site *at, const struct pk_admit_ops *ops, struc
 		if (!alone)
 			pk_spin_away();
 		look_away(&t, alone ? AWAY_ALONE : 1);
+		t.ready = alone ? 0 : pk_clock_ns(); /* it may get the word at its first look */
 		regard(&t);
 	}
 	/* Without a place in a queue nothing bounds how many spin: as in glibc, none. */

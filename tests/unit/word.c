@@ -315,7 +315,8 @@ START_TEST(looks_away_in_a_queue)
 END_TEST
 
 /* A head that has been called from the lot cannot know how soon it is back; it looks away if the lock says that others are, with others
- * behind it, where there are several sockets. Not one that has slept, nor with a deadline, nor at a slow lock. */
+ * behind it, where there are several sockets. Not one that has slept, nor with a deadline, nor at a slow lock. One that has looked away
+ * knows when it got the word, for when it is back, though it got it at its first look. */
 START_TEST(looks_away_as_others_do)
 {
 	static const struct {
@@ -339,7 +340,7 @@ START_TEST(looks_away_as_others_do)
 	struct timespec later = pk_clock_after(10000000);
 	struct pk_deadline deadline = {&later, CLOCK_MONOTONIC};
 	struct pk_waiter *w;
-	uint64_t tail;
+	uint64_t tail, began;
 
 	pk_incarnation_next();
 	pk_topology_read("", table[_i].topology);
@@ -352,10 +353,19 @@ START_TEST(looks_away_as_others_do)
 	tail = gate.queue.tail;
 	if (!table[_i].alone)
 		gate.queue.tail = pk_waiter_name(new_node(&pk_mcs));
+	began = pk_clock_ns();
 	ck_assert_int_eq(pk_word_wait(&at, &pk_mcs, w, table[_i].slept, table[_i].timed ? &deadline : NULL), 0);
 	gate.queue.tail = tail;
 	pk_mcs.leave(&gate.queue, w, &word);
 	ck_assert_int_eq(pk_self.aways > 0, table[_i].away);
+	ck_assert_ptr_eq(pk_self.won.word, table[_i].away ? &word : NULL);
+	if (!table[_i].away)
+		return;
+	ck_assert_uint_gt(pk_self.won.ns, began + spin_time(1000));
+	ck_assert_uint_le(pk_self.won.ns, pk_clock_ns());
+	ck_assert_uint_eq(pk_self.won.rounds, 0);
+	pk_word_come(&at);
+	ck_assert(pk_self.soon || pk_self.came - pk_self.won.ns >= 1000);
 }
 END_TEST
 
