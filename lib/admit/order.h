@@ -8,10 +8,14 @@
  * another socket, beside how often chance would. Where the order does not pay who comes stays away from the queue
  * (pthread/turn.c); after so many such waits it is tried again.
  *
+ * Each thread counts what it hands on of one lock, and tells the lock when it has seen so many: hundreds of threads that begin at once
+ * hand on by chance for a while, and have said nothing by then. What one tells counts for so much at most, so that little too much of it,
+ * for long, is found nearly as soon as much.
+ *
  * State of the hint, changed by who has the lock
  *	from			to		by
- *	0 to LIMIT - 1		more, LIMIT	a hand-over to another socket, if it is looked at: one in HANDED of all
- *				less, 0		the same, within a socket
+ *	0 to LIMIT - 1		more, LIMIT	a thread that has seen too many hand-overs to another socket, of the last SEEN of its own
+ *				less, 0		the same, if they were fewer
  *	LIMIT to MOST - 2	one more	a wait apart from the queue, if it is counted: one in APART of all
  *	MOST - 1		AGAIN		the same
  * Below LIMIT the order pays, as far as is known. As all hints it may be lost, and a change of it, too. */
@@ -23,14 +27,15 @@
 #include "rt/topology.h"
 
 enum {
-	PK_ORDER_HANDED = 12,
-	PK_ORDER_APART = 16,
-	/* What one hand-over within a socket and one to another count for together. */
+	PK_ORDER_SEEN = 48,
+	PK_ORDER_APART = 12,
+	/* What one hand-over within a socket and one to another count for together; */
 	PK_ORDER_WEIGHT = 32,
-	/* Hundreds of threads that begin at once hand on by chance for so long; */
-	PK_ORDER_LIMIT = 64 * PK_ORDER_WEIGHT,
-	/* and when it is tried again most of those who are to fill the queue sleep at first. */
-	PK_ORDER_AGAIN = 40 * PK_ORDER_WEIGHT,
+	/* and what a thread has seen, at most, either way. */
+	PK_ORDER_CLIP = 2 * PK_ORDER_WEIGHT,
+	PK_ORDER_LIMIT = 20 * PK_ORDER_CLIP,
+	/* When it is tried again most of those who are to fill the queue sleep at first. */
+	PK_ORDER_AGAIN = PK_ORDER_LIMIT / 2,
 	PK_ORDER_MOST = 4096,
 };
 
@@ -42,36 +47,59 @@ PK_INLINE bool pk_order_pays(const struct pk_queue *q)
 	return pk_aux_hint(q, PK_HINT_ORDER) < PK_ORDER_LIMIT;
 }
 
-/* Whether this one is looked at, of so many. By a count of each thread's, and spread, as a thread may come to two locks
- * in turn; and not the same one of each, as threads may come but once. */
-PK_INLINE bool pk_order_looks(unsigned one_in)
+/* The queue hands the lock on, to another socket or not; true: the thread has seen enough to tell. If it comes to several locks in
+ * turn it counts for one of them at a time, and for another one if that does not come again. (Signal handlers may lock: then
+ * a count may be lost, or be of another lock.) */
+PK_INLINE bool pk_order_sees(const struct pk_queue *q, bool far)
 {
-	return pk_order_learns && (uint16_t)((++pk_self.ordered + (unsigned)pk_self.tid) * 40503u) < 65536 / one_in;
+	const unsigned name = (unsigned)((uintptr_t)q / sizeof(uint64_t)) & 0xfff;
+
+	if (pk_self.ordered.queue != name) {
+		if (pk_self.ordered.seen && ++pk_self.ordered.others)
+			return false;
+		pk_self.ordered.queue = name;
+		pk_self.ordered.seen = pk_self.ordered.far = 0;
+	}
+	pk_self.ordered.others = 0;
+	pk_self.ordered.far += far;
+	return ++pk_self.ordered.seen >= PK_ORDER_SEEN;
 }
 
-/* The queue hands the lock on, within a socket or not.
+/* It tells.
  *
  * By chance (n - 1) / n of all hand-overs go to another of n sockets. The order does not pay where half of the cube of that do:
- * a sixteenth with two sockets, a fifth with four, a third with eight, as simulated (sim/FINDINGS.md). */
-PK_INLINE void pk_order_handed(struct pk_queue *q, bool near)
+ * a sixteenth with two sockets, a fifth with four, a third with eight, as simulated; where they are cache groups of one socket, to which the lock's way is not so long,
+ * five sixths of that (sim/FINDINGS.md). */
+PK_INLINE void pk_order_tell(struct pk_queue *q)
 {
 	const uint64_t n = pk_sockets, others = n - 1;
-	const int share = (int)(PK_ORDER_WEIGHT * others * others * others / (2 * n * n * n));
-	int was = pk_aux_hint(q, PK_HINT_ORDER), is = near ? was - share : was + PK_ORDER_WEIGHT - share;
+	const int bound = (int)(PK_ORDER_SEEN * PK_ORDER_WEIGHT * others * others * others / (2 * n * n * n)) *
+			  (pk_sockets_are_caches ? 5 : 6) / 6;
+	int was = pk_aux_hint(q, PK_HINT_ORDER), more = (int)pk_self.ordered.far * PK_ORDER_WEIGHT - bound, is;
 
+	pk_self.ordered.seen = pk_self.ordered.far = 0;
 	if (was >= PK_ORDER_LIMIT)
 		return;
+	is = was + (more > PK_ORDER_CLIP ? PK_ORDER_CLIP : more < -PK_ORDER_CLIP ? -PK_ORDER_CLIP : more);
 	is = is < 0 ? 0 : is < PK_ORDER_LIMIT ? is : PK_ORDER_LIMIT;
 	if (is != was)
 		pk_aux_set_hint(q, PK_HINT_ORDER, (unsigned)is);
 }
 
-/* Somebody has got the lock who has stayed away from its queue, as its order does not pay. */
-PK_INLINE void pk_order_bypassed(struct pk_queue *q)
+/* The lock's users come back at once, so that its queue is of use whatever its order (pthread/turn.c): what the thread has seen says
+ * nothing against it. */
+PK_INLINE void pk_order_excuse(void)
+{
+	pk_self.ordered.far = 0;
+}
+
+/* Somebody has got the lock who has stayed away from its queue, as its order does not pay, and woke up at that time, in ns: which of
+ * them are counted is as good as chance. */
+PK_INLINE void pk_order_bypassed(struct pk_queue *q, uint64_t ns)
 {
 	unsigned was = pk_aux_hint(q, PK_HINT_ORDER);
 
-	if (was >= PK_ORDER_LIMIT)
+	if (pk_order_learns && was >= PK_ORDER_LIMIT && (uint32_t)ns * 2654435761u < UINT32_MAX / PK_ORDER_APART)
 		pk_aux_set_hint(q, PK_HINT_ORDER, was + 1 < PK_ORDER_MOST ? was + 1 : PK_ORDER_AGAIN);
 }
 

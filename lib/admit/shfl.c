@@ -260,19 +260,23 @@ static unsigned tend(struct pk_queue *q, struct pk_waiter *w, const int *word)
 
 static void leave(struct pk_queue *q, struct pk_waiter *w, int *held)
 {
+	struct pk_record *by = w->record;
+	const unsigned socket = w->socket;
 	struct pk_waiter *n;
-	bool looked, near;
+	bool tells;
 
 	/* The spinners first: it is the critical section, and nothing else need be touched if there are none. */
 	if (held && (w->slept || pk_spinners(w->socket)) && has_role(w) && (n = pk_list_reap(w)) &&
 	    (w->slept || n->socket != w->socket)) /* D13 */
 		shuffle(q, w, held, !w->slept);
-	n = held && pk_order_looks(PK_ORDER_HANDED) ? pk_list_reap(w) : NULL;
-	looked = n;
-	near = n && n->socket == w->socket;
-	pk_list_pass(q, w, held);
-	if (looked) /* behind that, for which n waits */
-		pk_order_handed(q, near);
+	n = pk_list_unlink(q, w);
+	if (!n)
+		return;
+	/* Not before that: its line is ours by now, and may have been others' until then. */
+	tells = held && pk_order_learns && !pk_list_gone(n) && pk_order_sees(q, n->socket != socket);
+	pk_list_promote(q, n, held, by);
+	if (tells) /* behind that, for which n waits */
+		pk_order_tell(q);
 }
 
 static void splice(struct pk_queue *q, struct pk_waiter *first, struct pk_waiter *last, int *held)

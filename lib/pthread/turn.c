@@ -10,6 +10,7 @@
 #include <errno.h>
 
 #include "admit/list.h"
+#include "admit/order.h"
 #include "pthread/lot.h"
 #include "rt/clock.h"
 #include "rt/control.h"
@@ -30,8 +31,12 @@ enum {
  * stale; with it goes one that a spinner left behind in another process (fork). */
 static void leave(struct pk_gate *gate, const struct pk_admit_ops *ops, struct pk_waiter *w, int *held)
 {
-	if (pk_unlikely(pk_load_relaxed(&gate->flags) & PK_FLAG_QUEUE))
+	uint64_t flags = pk_load_relaxed(&gate->flags);
+
+	if (pk_unlikely(flags & PK_FLAG_QUEUE))
 		pk_and_relaxed(&gate->flags, ~(PK_FLAG_QUEUE | PK_FLAG_SPINNER));
+	if (flags & PK_FLAG_BACK)
+		pk_order_excuse();
 	/* Whoever looks at the node from within the thread sees no place. */
 	pk_store_relaxed(&w->status, pk_in_state(pk_load_relaxed(&w->status), PK_ABANDONED));
 	PK_PROBE3(handover, &gate->queue, w->socket, held);

@@ -337,8 +337,7 @@ static void note_apart(const struct pk_site *at, unsigned slept)
 {
 	if (slept >= VAIN && !(pk_load_relaxed(&at->gate->flags) & PK_FLAG_BACK))
 		pk_or_relaxed(&at->gate->flags, PK_FLAG_BACK);
-	if (pk_order_looks(PK_ORDER_APART))
-		pk_order_bypassed(&at->gate->queue);
+	pk_order_bypassed(&at->gate->queue, pk_self.came);
 	note_other(at, pk_self.came);
 }
 

@@ -31,7 +31,11 @@ struct pk_thread {
 		int got;	/* EBUSY, or what a look has got: 0 the word, EALREADY by `pass` */
 	} wanted;
 	unsigned spins_us; /* since when it has a place among the spinners (rt/spin.c) */
-	uint16_t ordered; /* how many of its hand-overs and waits might have been looked at, modulo 65536 (admit/order.h) */
+	/* Of the lock whose queue has that name: how many of its hand-overs the thread has seen, and to another socket, since it has
+	 * told of them; and how often it has come to others since (admit/order.h). */
+	struct {
+		unsigned queue : 12, others : 8, seen : 6, far : 6;
+	} ordered;
 	/* The context with which it waits above its cohort, if it does (admit/levels.c). */
 	struct pk_waiter *context;
 	/* How many read locks the thread holds: a guide, as others may unlock them. */
