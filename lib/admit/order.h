@@ -17,7 +17,8 @@
  *	0 to LIMIT - 1		more, LIMIT	a thread that has seen too many hand-overs to another socket, of the last SEEN of its own
  *				less, 0		the same, if they were fewer
  *	LIMIT to MOST - 2	one more	a wait apart from the queue, if it is counted: one in APART of all
- *	MOST - 1		AGAIN		the same
+ *	MOST - 1		0		the same: it is tried again, with all credit, as most of those who are to fill the queue
+ *						sleep at first
  * Below LIMIT the order pays, as far as is known. As all hints it may be lost, and a change of it, too. */
 #ifndef PK_ORDER_H
 #define PK_ORDER_H
@@ -34,10 +35,10 @@ enum {
 	/* and what a thread has seen, at most, either way. */
 	PK_ORDER_CLIP = 2 * PK_ORDER_WEIGHT,
 	PK_ORDER_LIMIT = 20 * PK_ORDER_CLIP,
-	/* When it is tried again most of those who are to fill the queue sleep at first. */
-	PK_ORDER_AGAIN = PK_ORDER_LIMIT / 2,
 	PK_ORDER_MOST = 4096,
 };
+
+#define PK_ORDER_SPREAD 2654435761u /* neighbours become far from each other, in the upper bits (Knuth) */
 
 /* Whether it is learnt: set once, by pthread/lot.c. */
 extern bool pk_order_learns;
@@ -47,17 +48,21 @@ PK_INLINE bool pk_order_pays(const struct pk_queue *q)
 	return pk_aux_hint(q, PK_HINT_ORDER) < PK_ORDER_LIMIT;
 }
 
+/* What the thread has seen is of that queue, or of one of the same name: one in 4096 has it. */
+PK_INLINE bool pk_order_names(const struct pk_queue *q)
+{
+	return pk_self.ordered.queue == (uint32_t)((uintptr_t)q / sizeof(*q)) * PK_ORDER_SPREAD >> 20;
+}
+
 /* The queue hands the lock on, to another socket or not; true: the thread has seen enough to tell. If it comes to several locks in
  * turn it counts for one of them at a time, and for another one if that does not come again. (Signal handlers may lock: then
- * a count may be lost, or be of another lock.) */
+ * a count may be lost.) */
 PK_INLINE bool pk_order_sees(const struct pk_queue *q, bool far)
 {
-	const unsigned name = (unsigned)((uintptr_t)q / sizeof(uint64_t)) & 0xfff;
-
-	if (pk_self.ordered.queue != name) {
+	if (!pk_order_names(q)) {
 		if (pk_self.ordered.seen && ++pk_self.ordered.others)
 			return false;
-		pk_self.ordered.queue = name;
+		pk_self.ordered.queue = (uint32_t)((uintptr_t)q / sizeof(*q)) * PK_ORDER_SPREAD >> 20;
 		pk_self.ordered.seen = pk_self.ordered.far = 0;
 	}
 	pk_self.ordered.others = 0;
@@ -68,8 +73,8 @@ PK_INLINE bool pk_order_sees(const struct pk_queue *q, bool far)
 /* It tells.
  *
  * By chance (n - 1) / n of all hand-overs go to another of n sockets. The order does not pay where half of the cube of that do:
- * a sixteenth with two sockets, a fifth with four, a third with eight, as simulated; where they are cache groups of one socket, to which the lock's way is not so long,
- * five sixths of that (sim/FINDINGS.md). */
+ * a sixteenth with two sockets, a fifth with four, a third with eight, as simulated; where they are cache groups of one socket, to
+ * which the lock's way is not so long, five sixths of that (sim/FINDINGS.md). */
 PK_INLINE void pk_order_tell(struct pk_queue *q)
 {
 	const uint64_t n = pk_sockets, others = n - 1;
@@ -86,21 +91,29 @@ PK_INLINE void pk_order_tell(struct pk_queue *q)
 		pk_aux_set_hint(q, PK_HINT_ORDER, (unsigned)is);
 }
 
-/* The lock's users come back at once, so that its queue is of use whatever its order (pthread/turn.c): what the thread has seen says
- * nothing against it. */
-PK_INLINE void pk_order_excuse(void)
+/* The lock's users come back at once, so that its queue is of use whatever its order (pthread/turn.c): what the thread has seen of it
+ * says nothing against it. */
+PK_INLINE void pk_order_excuse(const struct pk_queue *q)
 {
-	pk_self.ordered.far = 0;
+	if (pk_order_names(q))
+		pk_self.ordered.far = 0;
 }
 
-/* Somebody has got the lock who has stayed away from its queue, as its order does not pay, and woke up at that time, in ns: which of
- * them are counted is as good as chance. */
+/* Somebody has got the lock who has stayed away from its queue, as its order does not pay, and has been awake since that time, in ns:
+ * which of them are counted is as good as chance. What the thread has seen before says nothing any more when the order is tried again. */
 PK_INLINE void pk_order_bypassed(struct pk_queue *q, uint64_t ns)
 {
-	unsigned was = pk_aux_hint(q, PK_HINT_ORDER);
+	unsigned was;
 
-	if (pk_order_learns && was >= PK_ORDER_LIMIT && (uint32_t)ns * 2654435761u < UINT32_MAX / PK_ORDER_APART)
-		pk_aux_set_hint(q, PK_HINT_ORDER, was + 1 < PK_ORDER_MOST ? was + 1 : PK_ORDER_AGAIN);
+	if (!pk_order_learns)
+		return;
+	if (pk_order_names(q))
+		pk_self.ordered.seen = pk_self.ordered.far = 0;
+	if ((uint32_t)ns * PK_ORDER_SPREAD >= UINT32_MAX / PK_ORDER_APART)
+		return;
+	was = pk_aux_hint(q, PK_HINT_ORDER);
+	if (was >= PK_ORDER_LIMIT)
+		pk_aux_set_hint(q, PK_HINT_ORDER, (was + 1) % PK_ORDER_MOST);
 }
 
 #endif

@@ -36,7 +36,7 @@ static void leave(struct pk_gate *gate, const struct pk_admit_ops *ops, struct p
 	if (pk_unlikely(flags & PK_FLAG_QUEUE))
 		pk_and_relaxed(&gate->flags, ~(PK_FLAG_QUEUE | PK_FLAG_SPINNER));
 	if (flags & PK_FLAG_BACK)
-		pk_order_excuse();
+		pk_order_excuse(&gate->queue);
 	/* Whoever looks at the node from within the thread sees no place. */
 	pk_store_relaxed(&w->status, pk_in_state(pk_load_relaxed(&w->status), PK_ABANDONED));
 	PK_PROBE3(handover, &gate->queue, w->socket, held);
