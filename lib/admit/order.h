@@ -48,10 +48,16 @@ PK_INLINE bool pk_order_pays(const struct pk_queue *q)
 	return pk_aux_hint(q, PK_HINT_ORDER) < PK_ORDER_LIMIT;
 }
 
-/* What the thread has seen is of that queue, or of one of the same name: one in 4096 has it. */
+/* What a thread calls that queue: one in 4096 has the same name. */
+PK_INLINE unsigned pk_order_name(const struct pk_queue *q)
+{
+	return (uint32_t)((uintptr_t)q / sizeof(*q)) * PK_ORDER_SPREAD >> 20;
+}
+
+/* What the thread has seen is of that queue. */
 PK_INLINE bool pk_order_names(const struct pk_queue *q)
 {
-	return pk_self.ordered.queue == (uint32_t)((uintptr_t)q / sizeof(*q)) * PK_ORDER_SPREAD >> 20;
+	return pk_self.ordered.queue == pk_order_name(q);
 }
 
 /* The queue hands the lock on, to another socket or not; true: the thread has seen enough to tell. If it comes to several locks in
@@ -62,7 +68,7 @@ PK_INLINE bool pk_order_sees(const struct pk_queue *q, bool far)
 	if (!pk_order_names(q)) {
 		if (pk_self.ordered.seen && ++pk_self.ordered.others)
 			return false;
-		pk_self.ordered.queue = (uint32_t)((uintptr_t)q / sizeof(*q)) * PK_ORDER_SPREAD >> 20;
+		pk_self.ordered.queue = pk_order_name(q);
 		pk_self.ordered.seen = pk_self.ordered.far = 0;
 	}
 	pk_self.ordered.others = 0;

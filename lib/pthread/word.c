@@ -98,8 +98,7 @@ struct turn {
 	int take;	     /* what the word is set to when it is taken */
 	uint64_t since;	     /* when the head first looked at the clock, or 0 */
 	unsigned budget;     /* for how many rounds it has been spinning */
-	uint64_t ready;	     /* when a head has done with looking away, others behind it, until it spins, or 0 */
-	uint64_t began;	     /* when the head read the clock in its last spin, or before it, or 0, */
+	uint64_t began;	     /* when the head read the clock in its spin, or had done with looking away before it, or 0, */
 	unsigned rounds;     /* and how many rounds later it has got the word, */
 	unsigned spun;	     /* and how many it has spun in all then, since it has come */
 	bool lost;	     /* it has seen the word free, and has not got it */
@@ -227,8 +226,6 @@ static bool spin(struct turn *t, unsigned budget)
 	unsigned left = budget;				    /* and at t->began */
 	const unsigned whole = budget;
 
-	t->began = t->ready;
-	t->ready = 0;
 	do {
 		int seen = pk_load_relaxed(t->at->word);
 
@@ -261,6 +258,7 @@ static bool spin(struct turn *t, unsigned budget)
 		}
 	} while (!pk_spent(&budget));
 	t->spun += whole;
+	t->began = 0;
 	return false;
 }
 
@@ -358,7 +356,7 @@ int pk_word_wait(const struct pk_site *at, const struct pk_admit_ops *ops, struc
 		if (!alone)
 			pk_spin_away();
 		look_away(&t, alone ? AWAY_ALONE : 1);
-		t.ready = alone ? 0 : pk_clock_ns(); /* it may get the word at its first look */
+		t.began = alone ? 0 : pk_clock_ns(); /* it may get the word at its first look */
 		regard(&t);
 	}
 	/* Without a place in a queue nothing bounds how many spin: as in glibc, none. */
