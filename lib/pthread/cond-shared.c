@@ -8,13 +8,13 @@
  * killed takes its waiters along, and no signal is spent on them. (glibc's protocol
  * counts its waiters, and a killed one blocks the object for good.)
  *
- * Stolen wake-ups: a signal wakes one sleeper, and it must be one that had waited
- * before. Which sleepers are that is told by the futex's bit set: one bit for each
- * number modulo 32, and the signal leaves out those who have seen its own number.
- * Left out with them are any who have slept for a multiple of 32 signals; if nobody
- * else is woken, all of that bit are, and the new ones among them sleep on.
- * A waiter that has not gone to sleep yet sees the number change, and returns as well:
- * wake-ups for no reason are allowed (POSIX), lost ones are not.
+ * A signal advances the number, and then wakes one sleeper. Who has not gone to sleep yet
+ * sees another number, and returns as well: wake-ups for no reason are allowed (POSIX), lost
+ * ones are not. Whoever is woken returns, also if there is no signal since it came: one was
+ * held up before its wake-up then, and is under way still. (It was tried to have that one
+ * sleep on, and to tell the kernel by a bit set who has come before a signal: the bits are 32,
+ * and while a signal looked for somebody others had those whom it was to find, and left
+ * behind who had come meanwhile. That lost signals.)
  *
  * Ledger: `sequence` and the count are written with the mutex held by those whom a
  * signal must reach, so the mutex orders them. A waiter's last access to the object is
@@ -23,8 +23,7 @@
  * signal touches nothing after the number, but for the address.
  *
  * Cancellation: glibc's asynchronous one, around the system call alone. A waiter that
- * is cancelled cannot know whether it has just been woken; if there has been a signal
- * it passes one on. */
+ * is cancelled cannot know whether it has just been woken, so it passes that on. */
 #include "pthread/cond-shared.h"
 
 #include <errno.h>
@@ -44,19 +43,14 @@ struct shared_wait {
 	struct pk_cond *c;
 	pthread_mutex_t *mutex;
 	bool user;     /* of the mutex */
-	uint32_t seen; /* the number that it waits to be another */
+	uint32_t seen; /* the number */
 	struct _pthread_cleanup_buffer frame;
 };
-
-static uint32_t bit_of(uint32_t number)
-{
-	return (uint32_t)1 << number % 32;
-}
 
 static void retire(struct pk_cond *c)
 {
 	if (pk_sub_release(&c->refs, PK_COND_WAITER) & PK_COND_DESTROYER)
-		pk_futex_wake_shared(&c->refs, INT_MAX, UINT_MAX);
+		pk_futex_wake_shared(&c->refs, INT_MAX);
 }
 
 static void cancelled(void *arg)
@@ -66,30 +60,24 @@ static void cancelled(void *arg)
 	/* A handler may call pthread_exit, and glibc would come here again. */
 	_pthread_cleanup_pop(&s->frame, 0);
 	pk_thread_acts(true);
-	if (pk_load_relaxed(&s->c->sequence) != s->seen)
-		pk_cond_shared_signal(s->c);
+	pk_futex_wake_shared(&s->c->sequence, 1);
 	retire(s->c);
 	pk_mutex_cond_lock(s->mutex, s->user);
 }
 
-/* Sleep until there is another number: 0; or ETIMEDOUT. */
+/* Sleep while the number is the one that was seen, until a wake-up: 0; or ETIMEDOUT. */
 static int sleep_shared(struct shared_wait *s, const struct pk_deadline *deadline)
 {
 	int type, late;
 
 	_pthread_cleanup_push(&s->frame, cancelled, s);
-	for (;;) {
-		pk_real()->pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &type);
-		late = pk_futex_wait_shared(&s->c->sequence, s->seen, bit_of(s->seen), deadline);
-		pk_real()->pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &type);
-		if (late || pk_load_relaxed(&s->c->sequence) != s->seen)
-			break;
-		/* Woken for a signal that came before we did: the kernel prefers
-		 * higher priorities. It is for somebody else. */
-		pk_futex_wake_shared(&s->c->sequence, 1, ~bit_of(s->seen));
-	}
+	pk_real()->pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &type);
+	do
+		late = pk_futex_wait_shared(&s->c->sequence, s->seen, deadline);
+	while (late == EINTR);
+	pk_real()->pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &type);
 	_pthread_cleanup_pop(&s->frame, 0);
-	return late == EAGAIN ? 0 : late;
+	return late;
 }
 
 int pk_cond_shared_wait(struct pk_cond *c, pthread_mutex_t *mutex, const struct pk_deadline *deadline)
@@ -116,13 +104,10 @@ int pk_cond_shared_wait(struct pk_cond *c, pthread_mutex_t *mutex, const struct 
 
 int pk_cond_shared_signal(struct pk_cond *c)
 {
-	uint32_t number;
-
 	if (pk_load_relaxed(&c->refs) < PK_COND_WAITER)
 		return 0;
-	number = pk_add_release(&c->sequence, 1) + 1;
-	if (!pk_futex_wake_shared(&c->sequence, 1, ~bit_of(number)))
-		pk_futex_wake_shared(&c->sequence, INT_MAX, bit_of(number));
+	pk_add_release(&c->sequence, 1);
+	pk_futex_wake_shared(&c->sequence, 1);
 	return 0;
 }
 
@@ -131,7 +116,7 @@ int pk_cond_shared_broadcast(struct pk_cond *c)
 	if (pk_load_relaxed(&c->refs) < PK_COND_WAITER)
 		return 0;
 	pk_add_release(&c->sequence, 1);
-	pk_futex_wake_shared(&c->sequence, INT_MAX, UINT_MAX);
+	pk_futex_wake_shared(&c->sequence, INT_MAX);
 	return 0;
 }
 
@@ -144,6 +129,6 @@ int pk_cond_shared_destroy(struct pk_cond *c)
 
 	do
 		refs = pk_or_acquire(&c->refs, PK_COND_DESTROYER) | PK_COND_DESTROYER;
-	while (refs >= PK_COND_WAITER && pk_futex_wait_shared(&c->refs, refs, UINT_MAX, &deadline) != ETIMEDOUT);
+	while (refs >= PK_COND_WAITER && pk_futex_wait_shared(&c->refs, refs, &deadline) != ETIMEDOUT);
 	return 0;
 }

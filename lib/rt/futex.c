@@ -37,8 +37,9 @@ PK_INLINE int wait(const void *word, uint32_t expected, int op, uint32_t bits, c
 		return ETIMEDOUT;
 	case -EAGAIN: /* *word was not as expected */
 		return EAGAIN;
-	case 0:	     /* woken, or a late wake-up meant for somebody before us */
 	case -EINTR: /* a signal handler ran */
+		return EINTR;
+	case 0: /* woken, or a late wake-up meant for somebody before us */
 		return 0;
 	default:
 		/* EFAULT, EINVAL, ENOSYS, or EPERM by a seccomp filter: nothing
@@ -52,7 +53,7 @@ int pk_futex_wait(const void *word, uint32_t expected, const struct pk_deadline 
 {
 	int ret = wait(word, expected, FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, FUTEX_BITSET_MATCH_ANY, deadline);
 
-	return ret == EAGAIN ? 0 : ret;
+	return ret == ETIMEDOUT ? ret : 0;
 }
 
 int pk_futex_wait_for(const void *word, uint32_t expected, unsigned us)
@@ -68,9 +69,11 @@ int pk_futex_wait_bits(const void *word, uint32_t expected, uint32_t bits, const
 	return wait(word, expected, FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, bits, deadline);
 }
 
-int pk_futex_wait_shared(const void *word, uint32_t expected, uint32_t bits, const struct pk_deadline *deadline)
+int pk_futex_wait_shared(const void *word, uint32_t expected, const struct pk_deadline *deadline)
 {
-	return wait(word, expected, FUTEX_WAIT_BITSET, bits, deadline);
+	int ret = wait(word, expected, FUTEX_WAIT_BITSET, FUTEX_BITSET_MATCH_ANY, deadline);
+
+	return ret == EAGAIN ? 0 : ret;
 }
 
 PK_INLINE int wake(const void *word, int n, int op, uint32_t bits)
@@ -95,9 +98,9 @@ int pk_futex_wake_bits(const void *word, uint32_t bits)
 	return wake(word, INT_MAX, FUTEX_WAKE_BITSET | FUTEX_PRIVATE_FLAG, bits);
 }
 
-int pk_futex_wake_shared(const void *word, int n, uint32_t bits)
+int pk_futex_wake_shared(const void *word, int n)
 {
-	return wake(word, n, FUTEX_WAKE_BITSET, bits);
+	return wake(word, n, FUTEX_WAKE, 0);
 }
 
 bool pk_futex_move(const void *from, uint32_t expected, const void *to)

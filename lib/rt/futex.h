@@ -40,9 +40,8 @@ int pk_futex_wake(const void *word, int n);
  * provided that *from == expected. False if it is not, or the kernel refuses. */
 bool pk_futex_move(const void *from, uint32_t expected, const void *to);
 
-/* The same between processes. `bits`: what kinds of wake-up to heed, what kinds of
- * sleepers to wake. wait: also returns EAGAIN if it found *word changed. */
-int pk_futex_wait_shared(const void *word, uint32_t expected, uint32_t bits, const struct pk_deadline *deadline);
-int pk_futex_wake_shared(const void *word, int n, uint32_t bits);
+/* The same between processes. wait: EINTR after a signal handler, which has taken no wake-up. */
+int pk_futex_wait_shared(const void *word, uint32_t expected, const struct pk_deadline *deadline);
+int pk_futex_wake_shared(const void *word, int n);
 
 #endif
