@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* SPDX-FileCopyrightText: 2026 The parkade authors */
 /*
- * Delays at every atomic access, so that what needs a preemption at one place of a few instructions happens often.
+ * Delays at every atomic access and system call, so that what needs a preemption at one place happens often.
  *
- * Each atomic access of the library's sources arrives here (harness/access.h). It is done as it was asked for, and before
+ * Each of them in the library's sources arrives here (harness/access.h, calls.h), and is done as it was asked for; before
  * and after it the thread may burn time, yield or sleep, by dice of its own: CHAOS_SEED and the order in which
  * threads first come by decide.  Plain accesses, and a process without CHAOS_SEED, are left alone.
  *
@@ -18,7 +18,7 @@
 #include "base/arch/arch.h"
 #include "harness/access.h"
 
-/* One point in so many is a delay; each access has two points. */
+/* One point in so many is a delay; each access has two points, and each call. */
 enum { RARITY = 24 };
 
 static uint32_t seed; /* 0: no delays */
@@ -90,4 +90,15 @@ uint64_t hn_access(const struct hn_access *a)
 	was = hn_perform(a);
 	point();
 	return was;
+}
+
+long chaos_syscall(long nr, long a, long b, long c, long d, long e, long f);
+long chaos_syscall(long nr, long a, long b, long c, long d, long e, long f)
+{
+	long result;
+
+	point();
+	result = pk_arch_syscall(nr, a, b, c, d, e, f);
+	point();
+	return result;
 }
