@@ -2,28 +2,27 @@
 /* SPDX-FileCopyrightText: 2026 The parkade authors */
 /* Process-shared condition variables; the contract is in cond-shared.h.
  *
- * The object holds a sequence number, which every signal advances, and the count of
- * waiters. A waiter remembers the number that it saw with the mutex held, and sleeps
- * until there is another. Who sleeps is known to the kernel alone: a process that is
- * killed takes its waiters along, and no signal is spent on them. (glibc's protocol
+ * The object holds a sequence number, which signals advance if anybody waits, and the count
+ * of waiters. A waiter remembers the number that it saw with the mutex held, and sleeps
+ * until there is another. Who sleeps is known to the kernel alone: a process that has been
+ * killed has taken its waiters along, and no signal is spent on them. (glibc's protocol
  * counts its waiters, and a killed one blocks the object for good.)
  *
  * A signal advances the number, and then wakes one sleeper. Who has not gone to sleep yet
  * sees another number, and returns as well: wake-ups for no reason are allowed (POSIX), lost
- * ones are not. Whoever is woken returns, also if there is no signal since it came: one was
- * held up before its wake-up then, and is under way still. (It was tried to have that one
- * sleep on, and to tell the kernel by a bit set who has come before a signal: the bits are 32,
- * and while a signal looked for somebody others had those whom it was to find, and left
- * behind who had come meanwhile. That lost signals.)
+ * ones are not. Whoever is woken returns, whatever the number: a signal that began before it
+ * came may have been held up before its wake-up, and is under way still. To have that one
+ * sleep on, as it may not be meant, loses signals (doc/DESIGN.md section 4).
  *
- * Ledger: `sequence` and the count are written with the mutex held by those whom a
- * signal must reach, so the mutex orders them. A waiter's last access to the object is
- * to subtract itself from the count (release), before it locks the mutex; destroy
- * waits (acquire) for them, but not for ever, since killed waiters remain counted. A
- * signal touches nothing after the number, but for the address.
+ * Ledger: a waiter is counted, and reads the number, with the mutex held, and those signals
+ * that must reach it begin after that; so the mutex orders them. A waiter's last access to
+ * the object is to subtract itself from the count (release), before it locks the mutex;
+ * destroy waits (acquire) for them, but not for ever, since killed waiters remain counted.
+ * A signal touches nothing after the number, but for the address.
  *
- * Cancellation: glibc's asynchronous one, around the system call alone. A waiter that
- * is cancelled cannot know whether it has just been woken, so it passes that on. */
+ * Cancellation: glibc's asynchronous one, around the system call alone. A waiter that is
+ * cancelled cannot know whether it has just been woken, so it signals in its turn; and so it
+ * does when a handler has come into its sleep, and ends the thread, or jumps out. */
 #include "pthread/cond-shared.h"
 
 #include <errno.h>
@@ -44,24 +43,33 @@ struct shared_wait {
 	pthread_mutex_t *mutex;
 	bool user;     /* of the mutex */
 	uint32_t seen; /* the number */
+	int tid;       /* the thread: another one in the child of a handler that has forked */
 	struct _pthread_cleanup_buffer frame;
 };
 
-static void retire(struct pk_cond *c)
+/* A child that comes back to its parent's wait has not been counted: the object may be both's. */
+static void retire(const struct shared_wait *s)
 {
-	if (pk_sub_release(&c->refs, PK_COND_WAITER) & PK_COND_DESTROYER)
-		pk_futex_wake_shared(&c->refs, INT_MAX);
+	if (s->tid && s->tid != pk_self.tid)
+		return;
+	if (pk_sub_release(&s->c->refs, PK_COND_WAITER) & PK_COND_DESTROYER)
+		pk_futex_wake_shared(&s->c->refs, INT_MAX);
 }
 
-static void cancelled(void *arg)
+/* The wait is over, without a return. */
+static void unwound(void *arg)
 {
 	struct shared_wait *s = arg;
+	struct pk_record *r = pk_self.record;
+	int type;
 
 	/* A handler may call pthread_exit, and glibc would come here again. */
 	_pthread_cleanup_pop(&s->frame, 0);
-	pk_thread_acts(true);
-	pk_futex_wake_shared(&s->c->sequence, 1);
-	retire(s->c);
+	pk_real()->pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &type);
+	if (r && pk_load_acquire(&r->cancelled)) /* not by a jump */
+		pk_thread_acts(true);
+	pk_cond_shared_signal(s->c);
+	retire(s);
 	pk_mutex_cond_lock(s->mutex, s->user);
 }
 
@@ -70,7 +78,7 @@ static int sleep_shared(struct shared_wait *s, const struct pk_deadline *deadlin
 {
 	int type, late;
 
-	_pthread_cleanup_push(&s->frame, cancelled, s);
+	_pthread_cleanup_push(&s->frame, unwound, s);
 	pk_real()->pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &type);
 	do
 		late = pk_futex_wait_shared(&s->c->sequence, s->seen, deadline);
@@ -82,7 +90,7 @@ static int sleep_shared(struct shared_wait *s, const struct pk_deadline *deadlin
 
 int pk_cond_shared_wait(struct pk_cond *c, pthread_mutex_t *mutex, const struct pk_deadline *deadline)
 {
-	struct shared_wait s = {.c = c, .mutex = mutex};
+	struct shared_wait s = {.c = c, .mutex = mutex, .tid = pk_self.tid};
 	struct pk_queue *home;
 	int ret = pk_mutex_cond_begin(mutex, &home);
 	int late;
@@ -93,11 +101,11 @@ int pk_cond_shared_wait(struct pk_cond *c, pthread_mutex_t *mutex, const struct 
 	s.seen = pk_load_relaxed(&c->sequence);
 	ret = pk_mutex_cond_unlock(mutex, &s.user);
 	if (ret) {
-		retire(c);
+		retire(&s);
 		return ret;
 	}
 	late = sleep_shared(&s, deadline);
-	retire(c);
+	retire(&s);
 	ret = pk_mutex_cond_lock(mutex, s.user);
 	return ret ? ret : late;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* SPDX-FileCopyrightText: 2026 The parkade authors */
 /* Process-shared condition variables: a sequence number in the object itself, so that
- * nothing there refers to any one process. Parameters and results are cond.h's. */
+ * nothing there refers to any one process. Parameters and results are cond.h's, but
+ * that a wait may end without a signal. */
 #ifndef PK_PTHREAD_COND_SHARED_H
 #define PK_PTHREAD_COND_SHARED_H
 

@@ -18,8 +18,8 @@
  * destroy	may come straight after the broadcast that ends the last wait, and waits
  *	for those who were about to leave for another reason.
  *
- * Process-shared ones that we have initialised are cond-shared.c's; others, and all
- * under PARKADE_POLICY=glibc, are glibc's. */
+ * Process-shared ones that we have initialised are cond-shared.c's; other shared ones, and
+ * private ones under PARKADE_POLICY=glibc, are glibc's. */
 #ifndef PK_PTHREAD_COND_H
 #define PK_PTHREAD_COND_H
 

@@ -35,11 +35,10 @@ PK_INLINE int wait(const void *word, uint32_t expected, int op, uint32_t bits, c
 	switch (call(word, expected, op, abstime, bits)) {
 	case -ETIMEDOUT:
 		return ETIMEDOUT;
-	case -EAGAIN: /* *word was not as expected */
-		return EAGAIN;
 	case -EINTR: /* a signal handler ran */
 		return EINTR;
-	case 0: /* woken, or a late wake-up meant for somebody before us */
+	case -EAGAIN: /* *word was not as expected */
+	case 0:	      /* woken, or a late wake-up meant for somebody before us */
 		return 0;
 	default:
 		/* EFAULT, EINVAL, ENOSYS, or EPERM by a seccomp filter: nothing
@@ -51,9 +50,7 @@ PK_INLINE int wait(const void *word, uint32_t expected, int op, uint32_t bits, c
 
 int pk_futex_wait(const void *word, uint32_t expected, const struct pk_deadline *deadline)
 {
-	int ret = wait(word, expected, FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, FUTEX_BITSET_MATCH_ANY, deadline);
-
-	return ret == ETIMEDOUT ? ret : 0;
+	return pk_futex_wait_bits(word, expected, FUTEX_BITSET_MATCH_ANY, deadline);
 }
 
 int pk_futex_wait_for(const void *word, uint32_t expected, unsigned us)
@@ -66,14 +63,14 @@ int pk_futex_wait_for(const void *word, uint32_t expected, unsigned us)
 
 int pk_futex_wait_bits(const void *word, uint32_t expected, uint32_t bits, const struct pk_deadline *deadline)
 {
-	return wait(word, expected, FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, bits, deadline);
+	int ret = wait(word, expected, FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, bits, deadline);
+
+	return ret == EINTR ? 0 : ret;
 }
 
 int pk_futex_wait_shared(const void *word, uint32_t expected, const struct pk_deadline *deadline)
 {
-	int ret = wait(word, expected, FUTEX_WAIT_BITSET, FUTEX_BITSET_MATCH_ANY, deadline);
-
-	return ret == EAGAIN ? 0 : ret;
+	return wait(word, expected, FUTEX_WAIT_BITSET, FUTEX_BITSET_MATCH_ANY, deadline);
 }
 
 PK_INLINE int wake(const void *word, int n, int op, uint32_t bits)

@@ -258,7 +258,10 @@ static void jump_out(int sig)
 	siglongjmp(outside, 1);
 }
 
-/* What was beneath the wait is written over, and unwound later. */
+/* After that. */
+static struct hall *next_hall;
+
+/* What was beneath the wait is written over, and unwound later: the thread ends, or is cancelled in another wait. */
 static void *jumping_guest(void *hall)
 {
 	struct hall *h = hall;
@@ -271,27 +274,43 @@ static void *jumping_guest(void *hall)
 	MUST(pthread_mutex_unlock(&h->m));
 	for (size_t i = 0; i < sizeof(deep); i++)
 		deep[i] = (char)i;
+	if (next_hall)
+		hall_wait_mortal(next_hall, hall_ended);
 	pthread_exit(&outside);
 }
 
 /* POSIX has the handler's program undefined; with glibc the mutex is locked again, and the thread can end. */
 START_TEST(jumps_out_of_a_wait)
 {
-	struct hall h = {.way = WAIT};
+	struct hall h = {.way = WAIT}, next = {.way = WAIT};
+	bool cancel = _i / 2;
 	pthread_t guest;
 
 	mutex_make(&h.m, PTHREAD_MUTEX_NORMAL);
-	cond_make(&h.c, _i ? PTHREAD_PROCESS_SHARED : PTHREAD_PROCESS_PRIVATE, CLOCK_REALTIME);
+	mutex_make(&next.m, PTHREAD_MUTEX_NORMAL);
+	cond_make(&h.c, _i % 2 ? PTHREAD_PROCESS_SHARED : PTHREAD_PROCESS_PRIVATE, CLOCK_REALTIME);
+	cond_make(&next.c, PTHREAD_PROCESS_PRIVATE, CLOCK_REALTIME);
+	next_hall = cancel ? &next : NULL;
 	handle_signal(SIGUSR1, jump_out);
 	guest = thread_start(jumping_guest, &h);
 	hall_gather(&h, 1);
 	MUST(pthread_mutex_unlock(&h.m));
 	SOON(is_asleep(atomic_load(&h.tid)));
 	interrupt(guest);
-	ck_assert_ptr_eq(thread_join(guest), (void *)&outside);
+	if (cancel) {
+		hall_gather(&next, 1);
+		MUST(pthread_mutex_unlock(&next.m));
+		SOON(is_asleep(atomic_load(&next.tid)));
+		MUST(pthread_cancel(guest));
+		SOON(atomic_load(&next.cancelled) == 1);
+	}
+	ck_assert_ptr_eq(thread_join(guest), cancel ? PTHREAD_CANCELED : (void *)&outside);
 	hall_use(&h);
+	hall_use(&next);
 	MUST(pthread_cond_destroy(&h.c));
+	MUST(pthread_cond_destroy(&next.c));
 	MUST(pthread_mutex_destroy(&h.m));
+	MUST(pthread_mutex_destroy(&next.m));
 }
 END_TEST
 
@@ -499,7 +518,7 @@ int main(void)
 	SUITE_CASE_OF(s, handler_wants_what_is_behind, SECONDS, WITHOUT_QUEUE);
 	SUITE_CASE_OF(s, one_called_leaves, SECONDS, VICTIMS);
 	SUITE_CASE_OF(s, unwound_by_a_handler, SECONDS, UNWOUND_CASES);
-	SUITE_CASE_OF(s, jumps_out_of_a_wait, SECONDS, 2);
+	SUITE_CASE_OF(s, jumps_out_of_a_wait, SECONDS, 4);
 	SUITE_CASE_OF(s, timed_takes_what_is_free, SECONDS, KINDS);
 	SUITE_CASE_OF(s, timed_passes_who_is_in_a_handler, SECONDS, KINDS);
 	SUITE_CASE_OF(s, child_destroys, SECONDS, 2);

@@ -3,10 +3,11 @@
 /*
  * Process-shared condition variables lose no signal, however long whoever is held up between two steps, and whatever priorities
  * there are: with threads, a mutex and a kernel on paper, by turns that are chosen at random.  A turn ends before and after each
- * call of the kernel's and of the mutex's.
+ * call of the kernel's, before the mutex is locked, and after it has been let go.
  *
- * At the end of a round some may be blocked for ever: rightly, if for some moment no broadcast has begun after it, and fewer
- * signals than waits that did not give up (tests/suites/cond-tickets.c, rule (2)).
+ * At the end of each signal somebody has been freed, if anybody has been blocked from its beginning on.  At the end of a round some may
+ * be blocked for ever: rightly, if there is a moment since which no broadcast has begun, and by so many fewer signals than waits that did
+ * not give up (tests/suites/cond-tickets.c, rule (2)).
  */
 #include "pthread/cond-shared.h"
 
@@ -43,16 +44,20 @@ static struct thread {
 	unsigned place; /* of those who sleep the lowest one is woken first */
 	int ends; /* how its sleep may end without a wake-up: what it returns, or CANCELLED; or 0 */
 	bool woken;
-	/* Its wait: where it is in the log, when it is cancelled, and what is run then. */
+	/* Its wait: where it is in the log, the number then, and whether it may still sleep for that; */
 	unsigned entry;
+	uint32_t number;
+	bool waits;
+	/* when it is cancelled, and what is run then. */
 	enum { NEVER, AWAKE, IN_ITS_SLEEP, WHEN_WOKEN } cancelled;
 	void (*run)(void *);
 	void *arg;
+	unsigned freed; /* its signal has, of those who were blocked */
 } thread[THREADS], *me;
 
 static char stack[THREADS][STACK];
 static ucontext_t outside;
-static bool held; /* the mutex is */
+static struct thread *holder; /* of the mutex */
 static unsigned arrivals;
 static bool in_order; /* who sleeps first is woken first */
 static struct {
@@ -77,13 +82,14 @@ static void mutex_lock(void)
 {
 	do
 		leave_turn(FOR_MUTEX);
-	while (held);
-	held = true;
+	while (holder);
+	holder = me;
 }
 
 static void mutex_unlock(void)
 {
-	held = false;
+	ck_assert_ptr_eq(holder, me);
+	holder = NULL;
 	pause_here();
 }
 
@@ -138,6 +144,12 @@ static void give_up(void)
 	unpicked -= unpicked > 0;
 }
 
+/* It is blocked, and nobody has done anything that ends that. */
+static bool is_blocked(const struct thread *t)
+{
+	return t->turn == ASLEEP || (t->waits && t->number == cond.sequence);
+}
+
 /* ---- the kernel ---- */
 
 static int wake(int n)
@@ -157,6 +169,7 @@ static int wake(int n)
 			break;
 		first->turn = READY;
 		first->woken = true;
+		first->waits = false;
 		woken++;
 	}
 	return woken;
@@ -165,11 +178,15 @@ static int wake(int n)
 int __wrap_pk_futex_wake_shared(const void *word, int n);
 int __wrap_pk_futex_wake_shared(const void *word, int n)
 {
+	unsigned freed = 0;
 	int woken;
 
+	for (unsigned i = 0; i < THREADS; i++) /* the number has just been advanced */
+		freed += thread[i].turn != ASLEEP && thread[i].waits && thread[i].number == cond.sequence - 1;
 	pause_here();
 	ck_assert_ptr_eq(word, &cond.sequence);
 	woken = wake(n);
+	me->freed = freed + (unsigned)woken;
 	pause_here();
 	return woken;
 }
@@ -178,6 +195,7 @@ int __wrap_pk_futex_wake_shared(const void *word, int n)
 static void be_cancelled(void)
 {
 	seen.cancelled++;
+	me->waits = false;
 	give_up();
 	me->run(me->arg);
 	mutex_unlock();
@@ -191,7 +209,8 @@ int __wrap_pk_futex_wait_shared(const void *word, uint32_t expected, const struc
 	ck_assert_ptr_eq(word, &cond.sequence);
 	if (me->cancelled == AWAKE)
 		be_cancelled();
-	if (cond.sequence != expected)
+	me->waits = cond.sequence == expected;
+	if (!me->waits)
 		return 0;
 	me->place = in_order ? ++arrivals : dice(UINT_MAX);
 	me->woken = false;
@@ -199,8 +218,11 @@ int __wrap_pk_futex_wait_shared(const void *word, uint32_t expected, const struc
 	leave_turn(ASLEEP);
 	if (me->cancelled > AWAKE)
 		be_cancelled();
-	seen.interrupted += !me->woken && me->ends == EINTR;
-	return me->woken ? 0 : me->ends;
+	if (me->woken)
+		return 0;
+	me->waits = me->ends == EINTR;
+	seen.interrupted += me->waits;
+	return me->ends;
 }
 
 void __wrap__pthread_cleanup_push(struct _pthread_cleanup_buffer *frame, void (*run)(void *), void *arg);
@@ -229,18 +251,27 @@ static void wait_once(void)
 	me->entry = events;
 	logged[events++] = WAIT;
 	unpicked++;
+	me->number = cond.sequence;
+	me->waits = true;
 	me->cancelled = plain || dice(8) ? NEVER : dice(WHEN_WOKEN + 1);
 	ret = pk_cond_shared_wait(&cond, NULL, plain || dice(4) ? NULL : &deadline);
 	seen.returned++;
 	ck_assert(!ret || ret == ETIMEDOUT);
+	ck_assert_ptr_eq(holder, me);
 	if (ret == ETIMEDOUT) {
 		seen.late++;
 		give_up();
 	}
 }
 
+/* If somebody has been blocked from its beginning to its end it has freed somebody; a broadcast, all of those. */
 static void signal_or_broadcast(bool with_mutex, enum event event)
 {
+	unsigned wait_of[THREADS], left = 0;
+
+	for (unsigned i = 0; i < THREADS; i++)
+		wait_of[i] = is_blocked(&thread[i]) ? thread[i].entry : UINT_MAX;
+	me->freed = 0;
 	logged[events++] = event;
 	unpicked = event == BROADCAST ? 0 : unpicked - 1;
 	if (!with_mutex)
@@ -249,6 +280,9 @@ static void signal_or_broadcast(bool with_mutex, enum event event)
 		pk_cond_shared_broadcast(&cond);
 	else
 		pk_cond_shared_signal(&cond);
+	for (unsigned i = 0; i < THREADS; i++)
+		left += is_blocked(&thread[i]) && thread[i].entry == wait_of[i];
+	ck_assert_msg(!left || (me->freed && event == SIGNAL), "%u are blocked still, %u were not", left, me->freed);
 	if (!with_mutex)
 		mutex_lock();
 }
@@ -269,7 +303,7 @@ static void act(void)
 /* Who sleeps can run if that may end. */
 static bool can_run(const struct thread *t)
 {
-	return t->turn == READY || (t->turn == FOR_MUTEX && !held) || (t->turn == ASLEEP && t->ends);
+	return t->turn == READY || (t->turn == FOR_MUTEX && !holder) || (t->turn == ASLEEP && t->ends);
 }
 
 static struct thread *choose(void)
@@ -296,8 +330,10 @@ static unsigned blocked(void)
 {
 	unsigned n = 0;
 
-	for (unsigned i = 0; i < THREADS; i++)
+	for (unsigned i = 0; i < THREADS; i++) {
+		ck_assert(thread[i].turn == ASLEEP || thread[i].turn == OVER);
 		n += thread[i].turn == ASLEEP;
+	}
 	return n;
 }
 
@@ -309,7 +345,7 @@ static void play(void)
 	cond.refs = PK_COND_SHARED;
 	cond.sequence = -dice(2 * ACTS); /* it may wrap */
 	events = 0;
-	held = false;
+	holder = NULL;
 	unpicked = 0;
 	for (unsigned i = 0; i < THREADS; i++) {
 		t = &thread[i];
@@ -323,6 +359,7 @@ static void play(void)
 		me = t;
 		swapcontext(&outside, &t->context);
 	}
+	ck_assert_ptr_null(holder);
 	seen.blocked += blocked();
 	ck_assert_msg(blocked() <= may_be_blocked(), "%u are blocked, %u of them rightly: a signal was lost", blocked(),
 		      may_be_blocked());
