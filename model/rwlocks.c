@@ -346,6 +346,43 @@ static void leftover_final(void)
 	final();
 }
 
+/* Threads 1 and 2 read to begin with, counted apart. Thread 1 unlocks for both, and thread 2 reads again. */
+static void lent_again_setup(void)
+{
+	spread_setup();
+	for (int t = 1; t < 3; t++) {
+		mc_thread_begin(t);
+		pk_self.apart = pk_self.reads = 0;
+		pk_rwlock_rdlock(&rwlock);
+		if (!mc_record[t]->reads.lock[0])
+			mc_fail("the readers are not counted apart");
+	}
+}
+
+static void lent_again_body(unsigned t)
+{
+	mc_thread_begin(t);
+	pk_self.apart = pk_self.reads = t > 0;
+	if (t == 0) {
+		try_to_write();
+	} else if (t == 1) {
+		unlock_apart(true);
+		if (pk_rwlock_unlock(&rwlock))
+			mc_fail("unlock fails");
+	} else {
+		try_to_read();
+	}
+}
+
+/* An entry that is in a bay, and whose lock another thread has unlocked, stays. */
+static void lent_again_final(void)
+{
+	for (unsigned n = 0; n < PK_RECORD_READS; n++)
+		if ((mc_record[2]->reads.lock[n] & PK_READ_TAG) != PK_READ_HERE)
+			mc_record[2]->reads.lock[n] = 0;
+	final();
+}
+
 /* As a fork leaves it where readers are in bays: thread 0's read lock is in the entry of a record that is thread 1's now. */
 static void inherited_setup(void)
 {
@@ -410,6 +447,7 @@ const struct mc_kind mc_rwlock_kinds[] = {{"rw-writer", setup, writer_body, fina
 					  {"rw-read", read_setup, held_body, final, MC_NONE},
 					  {"rw-again", spread_setup, again_body, final, MC_NONE},
 					  {"rw-lent", apart_setup, lent_body, lent_final, MC_NONE},
+					  {"rw-lent-again", lent_again_setup, lent_again_body, lent_again_final, MC_NONE},
 					  {"rw-try", apart_setup, try_body, final, MC_NONE},
 					  {"rw-leftover", leftover_setup, leftover_body, leftover_final, MC_NONE},
 					  {"rw-inherited", inherited_setup, inherited_body, lent_final, MC_NONE},

@@ -330,6 +330,9 @@ void pk_readers_recall(struct pk_rwlock *rw, bool close)
 	for (unsigned s = 0; s < pk_sockets; s++)
 		for (struct pk_bay *bay = NULL; (bay = pk_bay_next(s, rw, bay));)
 			recall_bay(rw, bay, &debt);
+	/* Who was to pay has read again meanwhile, counted in the state, and left by the entry that it had still. */
+	if (pk_unlikely(debt))
+		take_back(rw, debt, debt, &debt);
 	pay(rw, before);
 	pk_and_release(&rw->state, ~PK_RW_RECALL);
 }
