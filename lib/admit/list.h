@@ -111,7 +111,7 @@ PK_INLINE void pk_list_rouse(struct pk_waiter *by, struct pk_waiter *n)
 {
 	uint32_t seen = pk_load_relaxed(&n->status);
 
-	if (pk_state(seen) != PK_PARKED || n->manner == PK_SLEEPS || !pk_spin_room(n->socket))
+	if (pk_state(seen) != PK_PARKED || pk_waiter_manner(n) == PK_SLEEPS || !pk_spin_room(n->socket))
 		return;
 	/* relaxed: only the status itself is told */
 	if (pk_cas_relaxed(&n->status, &seen, pk_in_state(seen, PK_SPINNING))) {
@@ -163,7 +163,7 @@ PK_INLINE bool pk_list_abandon(struct pk_waiter *w)
 		n = pk_list_next(n);
 	if (!pk_waiter_abandon(w))
 		return false;
-	if (n && n->manner == PK_UNTIMED)
+	if (n && pk_waiter_manner(n) == PK_UNTIMED)
 		pk_futex_wake(&n->status, 1);
 	return true;
 }
@@ -399,6 +399,9 @@ PK_INLINE struct pk_waiter *pk_list_unlink(struct pk_queue *q, struct pk_waiter 
  * caller has got it. `by`: who counts it, or null. */
 PK_INLINE void pk_list_wake(struct pk_waiter *n, uint32_t was, int *held, struct pk_record *by)
 {
+	/* SPINNING, it has been woken, or is about to be: by a thread that may be held up before it does so, if there is no timer. */
+	if (pk_unlikely(pk_state(was) == PK_SPINNING && pk_waiter_manner(n) == PK_ENDLESS))
+		pk_futex_wake(&n->status, 1);
 	if (pk_state(was) != PK_PARKED)
 		return;
 	if (held && pk_list_move(n, pk_in_state(was, PK_HEAD), held)) {

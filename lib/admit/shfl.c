@@ -114,7 +114,7 @@ static struct pk_waiter *straggler(const struct pk_waiter *s, const struct pk_wa
 {
 	struct pk_waiter *cur = prev == last ? NULL : pk_list_next(prev);
 
-	if (!cur || cur->socket != s->socket || cur->manner >= PK_UNTIMED)
+	if (!cur || cur->socket != s->socket || pk_waiter_manner(cur) >= PK_UNTIMED)
 		return NULL;
 	return !pk_load_relaxed(&cur->next) && !pk_list_gone(cur) ? cur : NULL;
 }
@@ -231,9 +231,9 @@ static void prefer_near(struct pk_waiter *w, struct pk_waiter *n)
 {
 	struct pk_waiter *prev = n, *cur, *next;
 
-	if (n->cohort == w->cohort || !is_done(n) || n->manner >= PK_UNTIMED)
+	if (n->cohort == w->cohort || !is_done(n) || pk_waiter_manner(n) >= PK_UNTIMED)
 		return;
-	while ((cur = pk_list_next(prev)) && is_done(cur) && (next = pk_list_next(cur)) && next->manner < PK_UNTIMED &&
+	while ((cur = pk_list_next(prev)) && is_done(cur) && (next = pk_list_next(cur)) && pk_waiter_manner(next) < PK_UNTIMED &&
 	       cur->batch - n->batch <= NEAR) {
 		if (cur->cohort == w->cohort && pk_state(pk_load_relaxed(&cur->status)) == PK_WAITING) {
 			pk_store_release(&prev->next, next); /* O2 */

@@ -380,7 +380,7 @@ void pk_cond_call(void)
  * wake, and to sleep with one (rt/doze.h). It may have left and wait for something else: that harms nobody (list.h). */
 static void rouse(const struct pk_waiter *w)
 {
-	if (w->manner == PK_ENDLESS)
+	if (pk_waiter_manner(w) == PK_ENDLESS)
 		pk_futex_wake(&w->status, 1);
 }
 
@@ -405,8 +405,12 @@ static void deliver_to(struct pk_queue *home, bool owner, struct pk_waiter *firs
 		for (last = first; pk_count_in(pk_self.record, PK_STAT_morphed), next = pk_load_relaxed(&last->next); n++)
 			last = next;
 		ops->splice(home, first, last, &m->lock);
-		if (pk_state(pk_load_relaxed(&first->status)) == PK_PARKED)
+		/* SPINNING is not awake yet. A head is woken as any other. */
+		if (pk_state(pk_load_relaxed(&first->status)) < PK_HEAD)
 			rouse(first);
+		/* All have given up meanwhile: somebody may have gone to the lot because of them. */
+		if (pk_unlikely(!pk_queue_busy(home)) && pk_lot_open)
+			pk_lot_check_here(pk_mutex_gate(m));
 		call_later(m, first, n);
 	} else {
 		follow(first, &m->lock);
@@ -532,8 +536,10 @@ static int sleep_blocked(struct pk_waiter *w, const struct pk_deadline *deadline
 
 		if (!blocked && state != PK_CLAIMED && state != PK_PARKED)
 			return 0;
-		if (!blocked && w->manner == PK_ENDLESS)
+		if (!blocked && w->manner == PK_ENDLESS) {
 			pk_self.calm = 0;
+			pk_store_relaxed(&w->manner, PK_UNTIMED); /* from now on it has one */
+		}
 		/* Once signalled it waits for the mutex, without a deadline. */
 		if (state == PK_PARKED) {
 			pk_doze(&w->status, status, NULL);

@@ -214,10 +214,11 @@ static bool call_neighbours(struct pk_gate *gate, unsigned cohort, unsigned room
 static bool had_turn(struct pk_gate *gate, unsigned cohort)
 {
 	struct pk_bay *bay = pk_bay_next(cohort, object_of(gate), NULL);
+	uint32_t turns = bay ? pk_load_relaxed(turns_of(bay)) : 0;
 
-	if (!bay || (pk_load_relaxed(turns_of(bay)) & ~(uint32_t)STAY) < pk_knob(batch) * pk_sockets / cohorts())
+	if (!bay || (turns & ~(uint32_t)STAY) < pk_knob(batch) * pk_sockets / cohorts())
 		return false;
-	pk_store_relaxed(turns_of(bay), 0);
+	pk_cas_relaxed(turns_of(bay), &turns, 0); /* it may be a reader-writer lock's by now, whose readers are not to lose theirs */
 	return true;
 }
 

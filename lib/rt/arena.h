@@ -106,7 +106,7 @@ struct pk_waiter {
 	uint8_t shuffler;
 	/* Constant while the node is in a queue. */
 	uint8_t policy;		/* by which it waits there */
-	uint8_t manner;		/* enum pk_manner */
+	uint8_t manner;		/* enum pk_manner; ENDLESS -> UNTIMED by its thread, when it has been woken */
 	bool leads;		/* it has its cohort's lock, and waits for one above (admit/levels.c) */
 	struct pk_queue *queue; /* which: a copied lock's tail names strangers */
 	union {
@@ -217,6 +217,12 @@ PK_INLINE void pk_waiter_set_state(struct pk_waiter *w, enum pk_state state)
 PK_INLINE bool pk_waiter_stays(const struct pk_waiter *w)
 {
 	return w->manner >= PK_STAYS;
+}
+
+/* Of another thread's node, which may be in another use by now. */
+PK_INLINE enum pk_manner pk_waiter_manner(const struct pk_waiter *w)
+{
+	return (enum pk_manner)pk_load_relaxed(&w->manner);
 }
 
 PK_INLINE bool pk_waiter_is_head(const struct pk_waiter *w)

@@ -2,8 +2,10 @@
 /* SPDX-FileCopyrightText: 2026 The parkade authors */
 /* The linked queue and the shuffling, step by step in one thread: nodes are put into a queue by hand, and one call's
  * effect on the order, the roles and the nodes' fate is looked at. */
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "admit/list.h"
 #include "base/layout.h"
@@ -445,6 +447,28 @@ START_TEST(splices_nobody)
 }
 END_TEST
 
+static void *sleep_on(void *status)
+{
+	pk_futex_wait(status, PK_SPINNING, NULL);
+	return NULL;
+}
+
+/* Who has marked a sleeper as awake stands still, and has not woken it yet. It has no timer, and becomes the head. */
+START_TEST(marked_not_woken)
+{
+	pthread_t sleeper;
+
+	line_up("AA");
+	node[1]->status = PK_SPINNING;
+	node[1]->manner = PK_ENDLESS;
+	ck_assert_int_eq(pthread_create(&sleeper, NULL, sleep_on, &node[1]->status), 0);
+	usleep(50000); /* if it is not asleep by then it will not be: the status is another one */
+	pk_shfl.leave(&queue, node[0], &word);
+	ck_assert_uint_eq(pk_state(node[1]->status), PK_HEAD);
+	ck_assert_int_eq(pthread_join(sleeper, NULL), 0);
+}
+END_TEST
+
 static int thefts; /* that will succeed */
 
 static bool steal(struct pk_queue *q)
@@ -640,4 +664,4 @@ UNIT("queue", {groups_by_socket, 3}, {leaver_looks, 1}, {resumes, 1}, {bounded, 
      {shuffler_reaps, 1}, {head_reaps, 1},
      {pass_skips, 1}, {pass_empties, 1}, {left, 1}, {strangers, 1}, {moves, 1}, {splices, 1}, {splices_head, 1},
      {splices_nobody, 1}, {window_grows, 1}, {window_grows_by_turns, 1}, {window_shrinks, 1}, {sleepers_overtake, 1},
-     {sleepers_hurry, 4}, {times_out, 1})
+     {sleepers_hurry, 4}, {times_out, 1}, {marked_not_woken, 1})
