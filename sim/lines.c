@@ -11,6 +11,7 @@ enum {
 	AHEAD = 100, /* cycles that a thread may run ahead of the others while it has all it needs */
 	STRIDE = 32, /* the library looks at other things each so many rounds (pthread/word.c) */
 	WORDS_MAX = SIM_CORES_MAX / 64,
+	NEXT = 6, /* cycles that a line stays that has come to be read: other loads wait for it, too */
 };
 
 struct sim_line {
@@ -18,9 +19,10 @@ struct sim_line {
 	int owner;     /* the core that may write, or NOBODY */
 	unsigned home;
 	uint64_t free; /* when the last who wanted it has got it */
+	uint64_t lost; /* until then those who had it before its owner may read it: a store waits for them, too */
 	struct sim_watch *watches;
 	struct sim_thread *asking; /* those who have to wait for it, in turn */
-	uint64_t holders[];	   /* cores */
+	uint64_t holders[];	   /* cores, and those who had it before */
 };
 
 uint64_t sim_transfers[SIM_LEVELS], sim_fetches;
@@ -74,7 +76,7 @@ static struct sim_line *line_at(uintptr_t key)
 		grow();
 		i = slot_of(key);
 	}
-	l = calloc(1, sizeof(*l) + words * sizeof(uint64_t));
+	l = calloc(1, sizeof(*l) + 2 * words * sizeof(uint64_t));
 	if (!l)
 		abort();
 	l->key = key;
@@ -91,6 +93,12 @@ static unsigned core_here(void)
 static bool holds(const struct sim_line *l, unsigned core)
 {
 	return l->holders[core / 64] >> core % 64 & 1;
+}
+
+/* Whether it has it still, or had it until a store took it that waits for its turn. */
+static bool may_read(const struct sim_line *l, unsigned core)
+{
+	return holds(l, core) || (sim_time() < l->lost && l->holders[words + core / 64] >> core % 64 & 1);
 }
 
 /* Whether one of the cores from `first' on, so many, holds the line. */
@@ -211,7 +219,7 @@ static uint64_t get_shared(struct sim_line *l, unsigned core, unsigned paid)
 		sim_transfers[level]++;
 	}
 	/* The first reader takes it from its writer; others may be served side by side. */
-	l->free = sim_now + (l->owner != NOBODY ? cost : cost * sim_machine.share / 100);
+	l->free = sim_now + (l->owner != NOBODY ? cost + NEXT : cost * sim_machine.share / 100);
 	l->owner = NOBODY;
 	l->holders[core / 64] |= 1ull << core % 64;
 	return sim_now + cost;
@@ -232,6 +240,8 @@ static uint64_t get_owned(struct sim_line *l, unsigned core, uint64_t at, unsign
 		stays = half(level);
 		sim_transfers[level]++;
 	}
+	memcpy(l->holders + words, l->holders, words * sizeof(uint64_t));
+	l->lost = at;
 	memset(l->holders, 0, words * sizeof(uint64_t));
 	l->holders[core / 64] |= 1ull << core % 64;
 	l->owner = (int)core;
@@ -281,7 +291,7 @@ static void load(struct sim_line *l, unsigned core)
 	if (i == t->loads && i < SIM_WATCHES)
 		t->seen[i] = l;
 	t->loads += i == t->loads;
-	if (holds(l, core)) {
+	if (may_read(l, core)) {
 		spend(1);
 	} else {
 		unsigned paid = request(l, nearest(l, core));

@@ -92,6 +92,12 @@ PK_INLINE bool pk_queue_busy(const struct pk_queue *q)
 	return (tail && tail >> 32 == pk_incarnation()) || pk_aux_exact(q, pk_load_relaxed(&q->aux));
 }
 
+/* The same of what was read of it. */
+PK_INLINE bool pk_queue_was_busy(const struct pk_queue *q, const struct pk_queue *seen)
+{
+	return (seen->tail && seen->tail >> 32 == pk_incarnation()) || pk_aux_exact(q, seen->aux);
+}
+
 /* The half of `aux` with the state: a futex word. */
 PK_INLINE const uint32_t *pk_aux_half(const struct pk_queue *q)
 {

@@ -113,14 +113,15 @@ enum pk_manner pk_lot_manner(const struct pk_site *at, unsigned socket)
 		return PK_STAYS;
 	if (!pk_lot_adapts)
 		return PK_LEAVES;
-	if (pk_load_relaxed(&at->gate->flags) & PK_FLAG_SLOW)
+	if (pk_site_flags(at) & PK_FLAG_SLOW)
 		return PK_SLEEPS;
 	return pk_spin_crowded() ? PK_STAYS : PK_LEAVES;
 }
 
 bool pk_lot_apart(const struct pk_site *at, unsigned socket)
 {
-	return pk_lot_adapts_to(at, socket) && (pk_sockets == 1 || !pk_order_pays(&at->gate->queue));
+	return pk_lot_adapts_to(at, socket) &&
+	       (pk_sockets == 1 || !pk_order_pays(at->seen ? &at->seen->queue : &at->gate->queue));
 }
 
 static const void *object_of(const struct pk_gate *gate)

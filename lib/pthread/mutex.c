@@ -63,14 +63,22 @@ PK_INLINE int own(struct pk_mutex *m, uint64_t kind, int tid)
 	return pk_mutex_own(m, tid);
 }
 
-static struct pk_site site(struct pk_mutex *m)
+/* `seen`: its gate as it is, or null. A recursive mutex has no owner before it has a count: a handler may lock it. */
+static struct pk_site site(struct pk_mutex *m, const struct pk_gate *seen)
 {
-	return (struct pk_site){&m->lock, pk_mutex_gate(m), pk_spin_head(), pk_mutex_policy(m), true, NULL};
+	uint64_t kind = seen ? seen->flags : pk_load_relaxed(&m->kind);
+	bool near = (uintptr_t)m / PK_CACHE_LINE == (uintptr_t)&m->owner / PK_CACHE_LINE;
+
+	return (struct pk_site){
+		&m->lock, pk_mutex_gate(m), pk_spin_head(), true, NULL, near && !is_type(kind, PTHREAD_MUTEX_RECURSIVE_NP) ? &m->owner : NULL,
+		seen,
+	};
 }
 
 int pk_mutex_lock_wait(struct pk_mutex *m, const struct pk_deadline *deadline)
 {
-	struct pk_site at = site(m);
+	const struct pk_gate seen = pk_gate_look(pk_mutex_gate(m));
+	struct pk_site at = site(m, &seen);
 	struct pk_watched watched;
 	bool watch;
 	int ret;
@@ -233,7 +241,7 @@ int pk_mutex_cond_lock(pthread_mutex_t *mutex, bool user)
 static bool steal(struct pk_queue *q)
 {
 	struct pk_mutex *m = (struct pk_mutex *)((char *)q - offsetof(struct pk_mutex, queue));
-	struct pk_site at = site(m);
+	struct pk_site at = site(m, NULL);
 	struct pk_record *r = pk_self.record; /* null: this is the child of a handler that forked */
 
 	return r && pk_waiters_idle(r) && pk_word_steal(&at);
@@ -242,7 +250,7 @@ static bool steal(struct pk_queue *q)
 void pk_mutex_cond_settle(pthread_mutex_t *mutex, struct pk_waiter *w, bool queued, bool user)
 {
 	struct pk_mutex *m = pk_mutex_of(mutex);
-	struct pk_site at = site(m);
+	struct pk_site at = site(m, NULL);
 	struct pk_watched watched;
 	bool watch;
 

@@ -165,8 +165,7 @@ static int pass_to_read(struct pk_rwlock *rw, bool waited)
 static int front_enter(struct pk_rwlock *rw, bool write, const struct pk_deadline *deadline)
 {
 	/* No marks: a state that is not 0 keeps readers and writers from their usual way. */
-	struct pk_site at = {&rw->lock, (struct pk_gate *)&rw->state, pk_spin_front(), 0,
-			     false,	write ? pass_to_write : NULL};
+	struct pk_site at = {&rw->lock, (struct pk_gate *)&rw->state, pk_spin_front(), false, write ? pass_to_write : NULL, NULL, NULL};
 
 	if (!(pk_load_relaxed(&rw->state) & PK_FLAG_QUEUE) && pk_rwlock_front_try(rw))
 		return 0;

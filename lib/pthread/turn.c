@@ -127,6 +127,11 @@ static void stolen(const struct pk_site *at, const struct pk_admit_ops *ops, str
 static int wait_queued(const struct pk_site *at, const struct pk_admit_ops *ops, struct pk_waiter *w,
 		       const struct pk_deadline *deadline)
 {
+	struct pk_site later = *at;
+
+	/* If nobody was there it is the head at once, most likely. */
+	if (pk_site_busy(at))
+		later.seen = NULL;
 	pk_count(w, PK_STAT_entered);
 	PK_PROBE3(queue_enter, at->word, w->socket, w->policy);
 	switch (ops->enter(&at->gate->queue, w, deadline)) {
@@ -135,7 +140,7 @@ static int wait_queued(const struct pk_site *at, const struct pk_admit_ops *ops,
 	case PK_OUT:
 		return OUT;
 	case PK_IS_HEAD:
-		return wait_as_head(at, ops, w, deadline);
+		return wait_as_head(&later, ops, w, deadline);
 	case PK_STOLEN:
 		stolen(at, ops, w, pk_list_abandon(w));
 		return 0;
@@ -151,7 +156,7 @@ static int wait_queued(const struct pk_site *at, const struct pk_admit_ops *ops,
 static bool barge(const struct pk_site *at, struct pk_record *r, unsigned socket)
 {
 	if (pk_sockets > 1 || !at->marks || !pk_spin_limit(socket) ||
-	    (!pk_queue_busy(&at->gate->queue) && (pk_self.back || pk_self.soon)) || !pk_word_barge(at))
+	    (!pk_site_busy(at) && (pk_self.back || pk_self.soon)) || !pk_word_barge(at))
 		return false;
 	pk_count_in(r, PK_STAT_stolen);
 	return true;
@@ -161,7 +166,7 @@ static bool barge(const struct pk_site *at, struct pk_record *r, unsigned socket
  * somebody does (word.c); it is doubted by who never does. `came` is known. */
 static bool is_used_again(const struct pk_site *at)
 {
-	bool said = pk_load_relaxed(&at->gate->flags) & PK_FLAG_BACK;
+	bool said = pk_site_flags(at) & PK_FLAG_BACK;
 
 	if (pk_self.soon && !said)
 		pk_or_relaxed(&at->gate->flags, PK_FLAG_BACK);
@@ -188,7 +193,7 @@ static bool is_used_again(const struct pk_site *at)
 static bool waits_apart(const struct pk_site *at, const struct pk_admit_ops *ops, unsigned socket)
 {
 	return pk_self.came && pk_lot_adapts_to(at, socket) && !is_used_again(at) && pk_lot_apart(at, socket) && ops->policy == PK_POLICY_shfl &&
-	       !pk_self.chain && (pk_sockets > 1 || pk_queue_busy(&at->gate->queue)) && !(pk_load_relaxed(&at->gate->flags) & PK_FLAG_QUEUE);
+	       !pk_self.chain && (pk_sockets > 1 || pk_site_busy(at)) && !(pk_site_flags(at) & PK_FLAG_QUEUE);
 }
 
 /* One attempt by way of the queue, in that manner. As pk_word_wait(), or OUT.
@@ -210,7 +215,7 @@ static int wait_once(const struct pk_site *at, const struct pk_admit_ops *ops, s
 	if (barge(at, r, socket))
 		return 0;
 	/* No queue: the head is at the word at once, and can as well be us. */
-	if (pk_queue_busy(&at->gate->queue) && manner != PK_CALLED && (manner == PK_SLEEPS || !pk_spin_room(socket))) {
+	if (pk_site_busy(at) && manner != PK_CALLED && (manner == PK_SLEEPS || !pk_spin_room(socket))) {
 		bool taken = deadline || pk_spin_limit(socket) ? pk_word_steal(at) : pk_word_lurk(at);
 
 		r = pk_thread_record(); /* another one if a handler has forked */
@@ -245,6 +250,12 @@ static int wait_once(const struct pk_site *at, const struct pk_admit_ops *ops, s
 	return ret;
 }
 
+/* The lock's own policy, or 0: mutexes may have one (base/layout.h). */
+static unsigned policy_of(const struct pk_site *at)
+{
+	return at->marks ? (unsigned)((pk_site_flags(at) & PK_FLAG_POLICY) / PK_FLAG_POLICY_ONE) : 0;
+}
+
 /* Wait in the queue while that means to spin, and in the lot while it means to sleep.
  *
  * manner	after OUT	because
@@ -253,15 +264,16 @@ static int wait_once(const struct pk_site *at, const struct pk_admit_ops *ops, s
  *		CALLED		there is a turn for it
  *		LEAVES		the same, where nobody may spin
  *		STAYS		it has waited for long, or is a delegate, or there is no bay */
-static PK_NOINLINE int wait_in_lot(const struct pk_site *at, const struct pk_admit_ops *ops, struct pk_record *r,
-				   unsigned socket)
+static PK_NOINLINE int wait_in_lot(struct pk_site *at, const struct pk_admit_ops *ops, struct pk_record *r, unsigned socket)
 {
+	const unsigned policy = policy_of(at);
 	enum pk_manner manner = pk_lot_manner(at, socket);
 	unsigned cohort = pk_lot_cohort(socket, r->index);
 	struct timespec until = {0, 0};
 	int ret = OUT;
 
 	while (r && ops && (ret = wait_once(at, ops, r, socket, manner, NULL)) == OUT) {
+		at->seen = NULL;
 		manner = pk_lot_manner(at, socket);
 		if (manner == PK_LEAVES) {
 			if (barge(at, r, socket)) {
@@ -275,7 +287,7 @@ static PK_NOINLINE int wait_in_lot(const struct pk_site *at, const struct pk_adm
 		pk_self.back = pk_self.soon = pk_self.late = false; /* it is long ago; and a handler may have waited for another lock */
 		pk_self.came = 0;
 		r = pk_thread_record();		 /* another one if a handler has forked */
-		ops = pk_policy_for(at->policy); /* it may have changed */
+		ops = pk_policy_for(policy);	 /* it may have changed */
 		if (r) {
 			socket = pk_socket_here(r->index); /* it need not have woken where it fell asleep */
 			cohort = pk_lot_cohort(socket, r->index);
@@ -304,15 +316,21 @@ void pk_turn_step_back(void)
 		give_up(pk_self.waits);
 }
 
-PK_NOINLINE int pk_turn_wait(const struct pk_site *at, const struct pk_deadline *deadline)
+PK_NOINLINE int pk_turn_wait(const struct pk_site *site, const struct pk_deadline *deadline)
 {
+	struct pk_site now = *site, *at = &now;
+	struct pk_gate seen;
 	const struct pk_admit_ops *ops;
 	struct pk_record *r;
 	unsigned socket;
 	int ret;
 
+	if (!now.seen) {
+		seen = pk_gate_look(now.gate);
+		now.seen = &seen;
+	}
 	pk_control_poll(); /* the policy may be another one from here on */
-	ops = pk_policy_for(at->policy);
+	ops = pk_policy_for(policy_of(at));
 	r = ops || pk_self.waits ? pk_thread_record() : NULL; /* which sees that this is a child */
 	if (pk_unlikely(pk_self.waits != NULL))
 		return wait_in_handler(at, deadline);

@@ -56,6 +56,10 @@ enum {
 	/* A head looks away for so long at most between two looks; with others behind it, for so long; */
 	GAP_NS = 500,
 	GAP_BUSY_NS = 250,
+	/* and if it has seen a mutex held, and nobody's, so many times meanwhile, for so long, which of the two. */
+	NOBODYS = 2,
+	GAP_AGAIN_NS = 4000,
+	GAP_AGAIN_BUSY_NS = 500,
 	/* and before the first, if it has come back for the word, for so long; so many times as long, if it was alone, and as long
 	 * as it is. */
 	AWAY_NS = 20000,
@@ -127,14 +131,15 @@ static bool is_alone(const struct turn *t)
 	return t->w && pk_load_relaxed(&t->at->gate->queue.tail) == pk_waiter_name(t->w);
 }
 
-/* All that a head wants to know of the lock before it spins, at once: each look takes the line from the holder. */
-static void regard(struct turn *t)
+/* All that a head wants to know of the lock before it spins, at once: each look takes the line from the holder. `seen`: the gate
+ * a moment ago, when nobody was in its queue; or null. */
+static void regard(struct turn *t, const struct pk_gate *seen)
 {
-	uint64_t flags = t->at->marks ? pk_load_relaxed(&t->at->gate->flags) : 0;
+	uint64_t flags = !t->at->marks ? 0 : seen ? seen->flags : pk_load_relaxed(&t->at->gate->flags);
 
 	t->slow = flags & PK_FLAG_SLOW;
 	t->again = flags & PK_FLAG_BACK;
-	t->alone = is_alone(t);
+	t->alone = seen || is_alone(t);
 }
 
 /* Two threads that come back at once to a short critical section would hand it to and fro, each time with its lines,
@@ -214,16 +219,27 @@ static bool is_told(const struct turn *t)
 	return pk_sockets > 1 && t->again && !t->alone && t->w->manner == PK_CALLED;
 }
 
+/* Its owner is told at once, before the queue is left, and others are called: a head takes a mutex that is held, and nobody's, for one that
+ * has just been taken, or is about to be let go. */
+static void own(const struct pk_site *at)
+{
+	if (at->owner)
+		pk_store_relaxed(at->owner, pk_self.tid);
+}
+
 /* Spin for so many rounds; true when the word has been taken.
  *
  * A head looks away for longer and longer: each look takes the line from the holder, who,
- * if it comes back at once, can use it many times in the meantime. */
+ * if it comes back at once, can use it many times in the meantime. That it does so is seen by its owner: for a few
+ * instructions at either end of a critical section it is nobody's, so who looks now and then, and finds it so, sees short sections
+ * one after the other. To look seldom costs little then: nobody has it only for as long as it takes to come back. */
 static bool spin(struct turn *t, unsigned budget)
 {
 	unsigned widest = budget && t->w ? pk_rounds_in(t->alone ? GAP_NS : GAP_BUSY_NS) : 0, gap = 1;
 	unsigned tend = budget / TEND_ROUNDS * TEND_ROUNDS; /* due when the budget has come down to that */
 	unsigned looked = budget;			    /* its value when the clock was last looked at */
 	unsigned left = budget;				    /* and at t->began */
+	unsigned nobodys = 0;
 	const unsigned whole = budget;
 
 	do {
@@ -231,11 +247,14 @@ static bool spin(struct turn *t, unsigned budget)
 
 		if (!seen) {
 			if (pk_cas_acquire(t->at->word, &seen, t->take)) { /* O6 */
+				own(t->at);
 				t->rounds = left - budget;
 				t->spun += whole - budget;
 				return true;
 			}
 			t->lost = true;
+		} else if (widest && t->at->owner && !pk_load_relaxed(t->at->owner) && ++nobodys == NOBODYS) {
+			widest = pk_rounds_in(t->alone ? GAP_AGAIN_NS : GAP_AGAIN_BUSY_NS);
 		}
 		if (t->w && budget <= tend) {
 			unsigned spent = t->ops->tend ? t->ops->tend(&t->at->gate->queue, t->w, t->at->word) : 0;
@@ -342,13 +361,14 @@ static void note_apart(const struct pk_site *at, unsigned slept)
 int pk_word_wait(const struct pk_site *at, const struct pk_admit_ops *ops, struct pk_waiter *w, bool slept,
 		 const struct pk_deadline *deadline)
 {
-	struct turn t = {.at = at, .ops = ops, .w = w, .take = slept ? 2 : 1};
+	const struct pk_site now = {at->word, at->gate, at->spin, at->marks, at->pass, at->owner, NULL};
+	struct turn t = {.at = &now, .ops = ops, .w = w, .take = slept ? 2 : 1};
 	bool alone, away, look = false, apart = ops && !w;
 	unsigned looks = 0, sleeps = 0;
 	int late = 0;
 
 	if (w)
-		regard(&t);
+		regard(&t, at->seen);
 	alone = t.alone && !slept;
 	/* Not on a slow lock, where it is to sleep, nor with a deadline, which may be nearer. */
 	away = w && !slept && (is_back(at, alone) || is_told(&t)) && !deadline && !t.slow;
@@ -357,7 +377,7 @@ int pk_word_wait(const struct pk_site *at, const struct pk_admit_ops *ops, struc
 			pk_spin_away();
 		look_away(&t, alone ? AWAY_ALONE : 1);
 		t.began = alone ? 0 : pk_clock_ns(); /* it may get the word at its first look */
-		regard(&t);
+		regard(&t, NULL);
 	}
 	/* Without a place in a queue nothing bounds how many spin: as in glibc, none. */
 	while (!spin(&t, t.budget = t.w ? head_budget(&t) : 0)) {
@@ -398,7 +418,7 @@ int pk_word_wait(const struct pk_site *at, const struct pk_admit_ops *ops, struc
 		if (w && !pk_waiter_is_head(w))
 			t.w = w = NULL; /* a signal handler gave the place up */
 		else if (w)
-			regard(&t);
+			regard(&t, NULL);
 	}
 	if (apart)
 		note_apart(at, sleeps);
@@ -414,12 +434,15 @@ static bool take(const struct pk_site *at)
 {
 	int seen = 0;
 
-	return !pk_load_relaxed(at->word) && pk_cas_acquire(at->word, &seen, 1); /* O6 */
+	if (pk_load_relaxed(at->word) || !pk_cas_acquire(at->word, &seen, 1)) /* O6 */
+		return false;
+	own(at);
+	return true;
 }
 
 bool pk_word_barge(const struct pk_site *at)
 {
-	if (pk_load_relaxed(&at->gate->flags) & PK_FLAG_QUEUE || !take(at))
+	if (pk_site_flags(at) & PK_FLAG_QUEUE || !take(at))
 		return false;
 	note_other(at, pk_self.came); /* the clock is not read in the critical section */
 	return true;

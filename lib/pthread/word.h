@@ -5,21 +5,39 @@
 #ifndef PK_WORD_H
 #define PK_WORD_H
 
-#include "admit/admit.h"
+#include "admit/aux.h"
 #include "base/layout.h"
 
-/* A lock word that threads wait for, the gate by which they do, how long a head
- * spins (rt/spin.h), the lock's own policy (admit/admit.h), and whether its gate may keep
- * PK_FLAG_SLOW. Null, or for words whose holder merely waits for something else: takes that, if it is free, for who
- * has slept for long and does not have the word. */
+/* Where threads wait for a lock word. Who holds the lock has the cache line of all this, and each look takes that away: so what
+ * a thread wants to know of it when it comes is read at once. */
 struct pk_site {
 	int *word;
-	struct pk_gate *gate;
-	unsigned spin;
-	unsigned policy;
-	bool marks;
+	struct pk_gate *gate; /* by which they do */
+	unsigned spin;	      /* how long a head spins (rt/spin.h) */
+	bool marks;	      /* the gate is a mutex's: it has a policy (base/layout.h), and may keep PK_FLAG_SLOW and PK_FLAG_BACK */
+	/* Null, or for words whose holder merely waits for something else: takes that, if it is free, for who
+	 * has slept for long and does not have the word. */
 	bool (*pass)(const int *word);
+	int *owner;		    /* where the lock says whose it is, and the word's taker is to say so at once; or null */
+	const struct pk_gate *seen; /* the gate as it was when the thread came; or null: it has waited since */
 };
+
+PK_INLINE struct pk_gate pk_gate_look(const struct pk_gate *gate)
+{
+	return (struct pk_gate){pk_load_relaxed(&gate->flags),
+				{pk_load_relaxed(&gate->queue.tail), pk_load_relaxed(&gate->queue.aux)}};
+}
+
+PK_INLINE uint64_t pk_site_flags(const struct pk_site *at)
+{
+	return at->seen ? at->seen->flags : pk_load_relaxed(&at->gate->flags);
+}
+
+/* Whether somebody is in the queue. */
+PK_INLINE bool pk_site_busy(const struct pk_site *at)
+{
+	return at->seen ? pk_queue_was_busy(&at->gate->queue, &at->seen->queue) : pk_queue_busy(&at->gate->queue);
+}
 
 /* In microseconds: a lock that was taken again before its head, or the front of a reader-writer lock, was up is one that
  * somebody uses many times over. To be woken at each unlock would cost that thread a system call, and to be there the

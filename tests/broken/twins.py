@@ -7,11 +7,11 @@ import configparser
 import os
 
 
-def rows(words=()):
+def rows(words=(), path=os.path.join(os.path.dirname(os.path.abspath(__file__)), "twins.ini")):
     """{name: row} of the rows whose names have all the words."""
     table = configparser.ConfigParser(interpolation=None, delimiters=("=",), comment_prefixes=("#",))
     table.optionxform = str
-    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "twins.ini"), encoding="utf-8") as text:
+    with open(path, encoding="utf-8") as text:
         table.read_file(text)
     return {name: dict(table[name]) for name in table.sections() if all(word in name for word in words)}
 

@@ -36,7 +36,7 @@ static inline void make_with(const char *policy, const char *topology, const cha
 
 static inline struct pk_site site(bool marks)
 {
-	return (struct pk_site){&word, &gate, SPIN, 0, marks, NULL};
+	return (struct pk_site){&word, &gate, SPIN, marks, NULL, NULL, NULL};
 }
 
 #endif

@@ -115,7 +115,7 @@ static struct {
 
 static void *contend(void *number)
 {
-	struct pk_site at = {&lock.word, &lock.gate, 8, 0, true, NULL};
+	struct pk_site at = {&lock.word, &lock.gate, 8, true, NULL, NULL, NULL};
 
 	for (int i = 0; i < 150; i++) {
 		int seen = 0;

@@ -97,7 +97,7 @@ static struct {
 
 static void *contend(void *timed)
 {
-	struct pk_site at = {&lock.word, &lock.gate, pk_spin_head(), 0, true, NULL};
+	struct pk_site at = {&lock.word, &lock.gate, pk_spin_head(), true, NULL, NULL, NULL};
 	long mine = 0;
 
 	while (!pk_load_relaxed(&lock.stop)) {

@@ -147,7 +147,7 @@ START_TEST(tells_who_comes_back)
 {
 	struct pk_gate gate2 = {.flags = 0};
 	int word2 = 1;
-	struct pk_site at = site(true), at2 = {&word2, &gate2, SPIN, 0, true, NULL};
+	struct pk_site at = site(true), at2 = {&word2, &gate2, SPIN, true, NULL, NULL, NULL};
 	struct timespec past = {0, 0};
 	struct pk_deadline deadline = {&past, CLOCK_MONOTONIC};
 

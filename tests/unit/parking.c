@@ -260,7 +260,7 @@ static struct {
 
 static void *travel(void *unused)
 {
-	struct pk_site at = {&traveller.word, &gate, 300, 0, true, NULL};
+	struct pk_site at = {&traveller.word, &gate, 300, true, NULL, NULL, NULL};
 	cpu_set_t one;
 
 	(void)unused;
@@ -370,7 +370,7 @@ END_TEST
 /* Where waiters sleep: by PARKADE_PARKING, by whether anybody may spin on that socket, and by what heads have found. */
 START_TEST(lot_adapts)
 {
-	struct pk_site at = {NULL, &gate, 300, 0, true, NULL};
+	struct pk_site at = {NULL, &gate, 300, true, NULL, NULL, NULL};
 	struct {
 		const char *topology, *parking;
 		bool slow, open;
@@ -485,7 +485,7 @@ END_TEST
  * called, whoever is in the queue. _i: not if it was to spin for so long. */
 START_TEST(spinners_are_crowded)
 {
-	struct pk_site at = {NULL, &gate, 300, 0, true, NULL};
+	struct pk_site at = {NULL, &gate, 300, true, NULL, NULL, NULL};
 	bool crowded = !_i;
 	struct pk_waiter *w;
 	pthread_t thread;
@@ -587,7 +587,7 @@ static void let_one_queue(void)
 /* The child has a record of its own. */
 START_TEST(forked_in_a_nap)
 {
-	struct pk_site at = {&napper.word, &gate, 300, 0, true, NULL};
+	struct pk_site at = {&napper.word, &gate, 300, true, NULL, NULL, NULL};
 	struct pk_record *r;
 	int status;
 
@@ -612,7 +612,7 @@ static void *wait_for_it(void *timed)
 {
 	struct timespec soon = pk_clock_after(0); /* the wrapper's: far away */
 	struct pk_deadline deadline = {&soon, CLOCK_MONOTONIC};
-	struct pk_site at = {&napper.word, &gate, 300, 0, true, NULL};
+	struct pk_site at = {&napper.word, &gate, 300, true, NULL, NULL, NULL};
 
 	pk_self.napped = 0;
 	ck_assert_int_eq(pk_turn_wait(&at, timed ? &deadline : NULL), 0);

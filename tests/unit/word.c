@@ -29,7 +29,7 @@ START_TEST(heads_tell)
 	int word = 1;
 	struct timespec soon = pk_clock_after(20000);
 	struct pk_deadline deadline = {&soon, CLOCK_MONOTONIC};
-	struct pk_site at = {&word, &gate, _i ? 5000 : 300, 0, true, NULL};
+	struct pk_site at = {&word, &gate, _i ? 5000 : 300, true, NULL, NULL, NULL};
 	struct pk_waiter *w;
 
 	pk_config.spin = (int)at.spin;
@@ -68,7 +68,7 @@ END_TEST
 START_TEST(heads_probe)
 {
 	int word;
-	struct pk_site at = {&word, &gate, 300, 0, true, NULL};
+	struct pk_site at = {&word, &gate, 300, true, NULL, NULL, NULL};
 	struct pk_record *record = pk_record_take();
 	struct pk_waiter *w;
 	unsigned probes = 0;
@@ -250,7 +250,7 @@ START_TEST(looks_away)
 {
 	enum { ALWAYS = 25 };
 	int word, other;
-	struct pk_site at = {&word, &gate, 3000, 0, true, NULL}, elsewhere = {&other, &gate, 3000, 0, true, NULL};
+	struct pk_site at = {&word, &gate, 3000, true, NULL, NULL, NULL}, elsewhere = {&other, &gate, 3000, true, NULL, NULL, NULL};
 	struct timespec later = pk_clock_after(10000000);
 	struct pk_deadline deadline = {&later, CLOCK_MONOTONIC};
 	const struct again will[] = {{&at, 1500, 0, UINT8_MAX, false, NULL, NULL}, {&at, 3000, 1200, ALWAYS, false, NULL, NULL},
@@ -286,7 +286,7 @@ END_TEST
 START_TEST(looks_away_in_a_queue)
 {
 	int word, other;
-	struct pk_site at = {&word, &gate, 3000, 0, true, NULL}, elsewhere = {&other, &gate, 3000, 0, true, NULL};
+	struct pk_site at = {&word, &gate, 3000, true, NULL, NULL, NULL}, elsewhere = {&other, &gate, 3000, true, NULL, NULL, NULL};
 	struct again how[] = {{&at, 1500, 0, 0, false, NULL, NULL},
 				    {&at, 1200, 1050, 0, false, NULL, NULL},
 				    {&at, 50, 1800, 0, false, NULL, NULL},
@@ -336,7 +336,7 @@ START_TEST(looks_away_as_others_do)
 		{PK_FLAG_BACK | PK_FLAG_SLOW, "2x8", PK_CALLED, false, false, false, true, false},
 	};
 	int word = 0;
-	struct pk_site at = {&word, &gate, 3000, 0, table[_i].marks, NULL};
+	struct pk_site at = {&word, &gate, 3000, table[_i].marks, NULL, NULL, NULL};
 	struct timespec later = pk_clock_after(10000000);
 	struct pk_deadline deadline = {&later, CLOCK_MONOTONIC};
 	struct pk_waiter *w;
@@ -390,7 +390,7 @@ static unsigned free_it(struct pk_queue *q, struct pk_waiter *w, const int *word
 START_TEST(heads_take_long)
 {
 	int word = 1;
-	struct pk_site at = {&word, &gate, 300, 0, true, NULL};
+	struct pk_site at = {&word, &gate, 300, true, NULL, NULL, NULL};
 	struct pk_admit_ops ops = pk_mcs;
 	struct pk_waiter *w;
 
@@ -414,6 +414,92 @@ START_TEST(heads_take_long)
 		ck_assert_int_eq(pk_word_wait(&at, &ops, w, false, NULL), 0);
 		ck_assert_int_eq(!(gate.flags & PK_FLAG_SLOW), !is_long);
 	}
+}
+END_TEST
+
+/* ---- taken again and again ---- */
+
+static int owner, owner_later;
+static unsigned tended;
+
+static unsigned count_tends(struct pk_queue *q, struct pk_waiter *w, const int *word)
+{
+	(void)q;
+	(void)w;
+	(void)word;
+	if (!tended++)
+		owner = owner_later;
+	return 0;
+}
+
+/* How often a head that spins in vain looks after the queue: at each look if these are far enough from each other. Far less often if it finds the
+ * mutex held, and nobody's, twice. */
+START_TEST(looks_seldom)
+{
+	static const struct {
+		int first, later;
+		bool tells, seldom;
+	} table[] = {{0, 0, true, true}, {0, 1, true, false}, {1, 1, true, false}, {1, 0, true, true}, {0, 0, false, false}};
+	enum { BUDGET_US = 400, TEND = 32 };
+	const unsigned usual = pk_rounds_in(500), seldom = pk_rounds_in(4000), budget = pk_rounds_in(BUDGET_US * 1000) / TEND * TEND;
+	int word = 1;
+	struct pk_site at = {&word, &gate, budget, true, NULL, table[_i].tells ? &owner : NULL, NULL};
+	struct pk_admit_ops ops = pk_mcs;
+	struct timespec soon;
+	const struct pk_deadline deadline = {&soon, CLOCK_MONOTONIC};
+	struct pk_waiter *w;
+
+	if (seldom < 4 * TEND)
+		return; /* a round is long here: there is no more than one for each look after the queue */
+	pk_incarnation_next();
+	pk_topology_read("", "1x4");
+	pk_spin_setup();
+	pk_lot_setup("queue");
+	gate.flags = 0;
+	gate.queue.tail = gate.queue.aux = 0;
+	ops.tend = count_tends;
+	owner = table[_i].first;
+	owner_later = table[_i].later;
+	tended = 0;
+	soon = pk_clock_after(1000);
+	w = new_node(&pk_mcs);
+	ck_assert_int_eq(pk_mcs.enter(&gate.queue, w, NULL), PK_IS_HEAD);
+	ck_assert_int_eq(pk_word_wait(&at, &ops, w, false, &deadline), ETIMEDOUT);
+	if (table[_i].seldom)
+		ck_assert_uint_le(tended, budget / seldom * 3 / 2 + 20); /* it begins with short ones, and may spin twice */
+	else
+		ck_assert_uint_ge(tended, budget / (usual > TEND ? usual : TEND) * 3 / 4);
+}
+END_TEST
+
+/* Who takes the word says at once whose it is, if the lock has a place for that: as the head, past the queue, as a thief. */
+START_TEST(says_whose)
+{
+	int word;
+	struct pk_site at = {&word, &gate, 3000, true, NULL, _i % 2 ? &owner : NULL, NULL};
+	struct pk_waiter *w;
+
+	pk_incarnation_next();
+	pk_topology_read("", "1x4");
+	pk_spin_setup();
+	pk_lot_setup("queue");
+	pk_self.tid = 4711;
+	gate.flags = _i / 2 == 3 ? PK_FLAG_SLOW : 0;
+	owner = word = 0;
+	switch (_i / 2) {
+	case 0:
+		w = new_node(&pk_mcs);
+		ck_assert_int_eq(pk_mcs.enter(&gate.queue, w, NULL), PK_IS_HEAD);
+		ck_assert_int_eq(pk_word_wait(&at, &pk_mcs, w, false, NULL), 0);
+		break;
+	case 1:
+		ck_assert(pk_word_barge(&at));
+		break;
+	default: /* by a spin, or not */
+		ck_assert(pk_word_steal(&at));
+	}
+	ck_assert_int_eq(word, 1);
+	ck_assert_int_eq(owner, _i % 2 ? 4711 : 0);
 }
 END_TEST
 
@@ -441,7 +527,7 @@ START_TEST(steals_once)
 {
 	enum { TRIES = 200, AT_ONCE = 200 };
 	int word, other;
-	struct pk_site at = {&word, &gate, 300, 0, true, NULL}, elsewhere = {&other, &gate, 300, 0, true, NULL};
+	struct pk_site at = {&word, &gate, 300, true, NULL, NULL, NULL}, elsewhere = {&other, &gate, 300, true, NULL, NULL, NULL};
 	unsigned soon = 0, refused = 0, late = 0, strange = 0;
 	uint64_t took;
 
@@ -481,7 +567,7 @@ START_TEST(steals_again)
 		{false, 5000, 5000, false}, {false, 5000, 10000, true}, {true, 5000, 5000, false},
 	};
 	int word;
-	struct pk_site at = {&word, &gate, 3000, 0, true, NULL};
+	struct pk_site at = {&word, &gate, 3000, true, NULL, NULL, NULL};
 	unsigned soon = 0;
 	uint64_t took;
 
@@ -515,7 +601,7 @@ END_TEST
 START_TEST(steals_by_habit)
 {
 	int word, times = 0;
-	struct pk_site at = {&word, &gate, 3000, 0, true, NULL};
+	struct pk_site at = {&word, &gate, 3000, true, NULL, NULL, NULL};
 	uint64_t took;
 
 	pk_incarnation_next();
@@ -574,7 +660,7 @@ static void stay_on(int which, const cpu_set_t *cpus)
 START_TEST(loses_the_word)
 {
 	int word = 0;
-	struct pk_site at = {&word, &gate, 3000, 0, true, NULL};
+	struct pk_site at = {&word, &gate, 3000, true, NULL, NULL, NULL};
 	uint64_t began = pk_clock_us();
 	bool lost = false;
 	cpu_set_t cpus;
@@ -638,7 +724,7 @@ START_TEST(naps_seldom)
 {
 	static const unsigned skipped[] = {1, 3, 7, 15, 15};
 	int word = 1;
-	struct pk_site at = {&word, &gate, 300, 0, true, NULL};
+	struct pk_site at = {&word, &gate, 300, true, NULL, NULL, NULL};
 
 	make_two_cpus(&at);
 	for (unsigned n = 0; n < sizeof(skipped) / sizeof(skipped[0]); n++) {
@@ -702,7 +788,7 @@ static void *lets_go(void *unused)
 /* Who naps takes the word that has been let go meanwhile, but not if a head has lost patience. */
 START_TEST(naps_and_takes)
 {
-	struct pk_site at = {&owned.word, &gate, 300, 0, true, NULL};
+	struct pk_site at = {&owned.word, &gate, 300, true, NULL, NULL, NULL};
 	uint64_t began = pk_clock_us();
 	unsigned got = 0, napped = 0;
 	pthread_t t;
@@ -745,7 +831,7 @@ START_TEST(lurks_for_long)
 {
 	enum { TIMES = 100 }; /* the CPU may change its pace meanwhile */
 	int word = 1;
-	struct pk_site at = {&word, &gate, 0, 0, true, NULL};
+	struct pk_site at = {&word, &gate, 0, true, NULL, NULL, NULL};
 	uint64_t least[4] = {UINT64_MAX, UINT64_MAX, UINT64_MAX, UINT64_MAX};
 
 	make_two_cpus(&at);
@@ -771,5 +857,5 @@ START_TEST(lurks_for_long)
 END_TEST
 
 UNIT("word", {heads_tell, 2}, {heads_probe, 1}, {heads_take_long, 1}, {looks_away, 11}, {looks_away_in_a_queue, 6}, {looks_away_as_others_do, 9},
-     {steals_once, 1}, {steals_again, 1}, {steals_by_habit, 1}, {loses_the_word, 1}, {naps_seldom, 2},
+     {steals_once, 1}, {steals_again, 1}, {steals_by_habit, 1}, {loses_the_word, 1}, {looks_seldom, 5}, {says_whose, 8}, {naps_seldom, 2},
      {naps_and_takes, 2}, {lurks_for_long, 1})
