@@ -483,5 +483,65 @@ START_TEST(served_late_in_the_queue)
 }
 END_TEST
 
-UNIT("near", {takes_the_word, 5}, {says_its_cache, 1}, {waits_without_a_place, 11}, {tells_who_comes_back, 2}, {tells_what_was_in_vain, 2}, {looks, 1},
+/* ---- what is seen on coming, and what is not ---- */
+
+static void *wait_at(void *at)
+{
+	ck_assert_int_eq(pk_turn_wait(at, NULL), 0);
+	return NULL;
+}
+
+static void let_it_go(pthread_t waiter)
+{
+	pk_xchg_release(&word, 0);
+	pk_futex_wake(&word, 1);
+	pthread_join(waiter, NULL);
+}
+
+/* Who has waited in the queue looks again when it is the head: the lock has become slow, so it sleeps soon. */
+START_TEST(looks_again_as_the_head)
+{
+	struct pk_site at = site(true);
+	pthread_t thread;
+
+	make("1x8", "auto");
+	pk_config.spin = 1 << 29; /* the head of a lock that is not slow spins for seconds */
+	gate.flags = PK_FLAG_BACK;
+	word = 1;
+	let_one_queue();
+	ck_assert_int_eq(pthread_create(&thread, NULL, wait_at, &at), 0);
+	while (!pk_load_acquire(&node[0]->next))
+		;
+	pk_or_relaxed(&gate.flags, PK_FLAG_SLOW);
+	pk_shfl.leave(&gate.queue, node[0], NULL);
+	for (int n = 0; pk_load_relaxed(&word) != 2; n++) {
+		ck_assert_int_lt(n, 5000);
+		usleep(1000);
+	}
+	let_it_go(thread);
+}
+END_TEST
+
+/* A mutex may have a policy of its own. What is no mutex has other things in that byte (_i). */
+START_TEST(has_its_policy)
+{
+	struct pk_site at = site(!_i);
+	uint64_t first, last;
+	pthread_t thread;
+
+	make("1x8", "queue");
+	gate.flags = (PK_POLICY_mcs + 1) * PK_FLAG_POLICY_ONE;
+	word = 1;
+	let_one_queue();
+	first = gate.queue.tail;
+	ck_assert_int_eq(pthread_create(&thread, NULL, wait_at, &at), 0);
+	while ((last = pk_load_acquire(&gate.queue.tail)) == first)
+		;
+	ck_assert_uint_eq(pk_name_policy(last), _i ? PK_POLICY_shfl : PK_POLICY_mcs);
+	pk_shfl.leave(&gate.queue, node[0], NULL);
+	let_it_go(thread);
+}
+END_TEST
+
+UNIT("near", {looks_again_as_the_head, 1}, {has_its_policy, 2}, {takes_the_word, 5}, {says_its_cache, 1}, {waits_without_a_place, 11}, {tells_who_comes_back, 2}, {tells_what_was_in_vain, 2}, {looks, 1},
      {naps_for_nobody, 2}, {head_passes_on, 3}, {thieves_leave_slow_locks, 4}, {served_late, 1}, {served_late_in_the_queue, 2})

@@ -438,12 +438,15 @@ START_TEST(looks_seldom)
 {
 	static const struct {
 		int first, later;
-		bool tells, seldom;
-	} table[] = {{0, 0, true, true}, {0, 1, true, false}, {1, 1, true, false}, {1, 0, true, true}, {0, 0, false, false}};
+		bool tells, behind, saw, seldom; /* `behind`: somebody is behind it; `saw`: it goes by what it saw before */
+	} table[] = {{0, 0, true, false, false, true},  {0, 1, true, false, false, false},  {1, 1, true, false, false, false},
+		     {1, 0, true, false, false, true},  {0, 0, false, false, false, false}, {0, 0, true, true, false, false},
+		     {0, 0, true, true, true, true}};
 	enum { BUDGET_US = 400, TEND = 32 };
 	const unsigned usual = pk_rounds_in(500), seldom = pk_rounds_in(4000), budget = pk_rounds_in(BUDGET_US * 1000) / TEND * TEND;
 	int word = 1;
-	struct pk_site at = {&word, &gate, budget, true, NULL, table[_i].tells ? &owner : NULL, NULL};
+	const struct pk_gate nobody = {0, {0, 0}};
+	struct pk_site at = {&word, &gate, budget, true, NULL, table[_i].tells ? &owner : NULL, table[_i].saw ? &nobody : NULL};
 	struct pk_admit_ops ops = pk_mcs;
 	struct timespec soon;
 	const struct pk_deadline deadline = {&soon, CLOCK_MONOTONIC};
@@ -464,11 +467,45 @@ START_TEST(looks_seldom)
 	soon = pk_clock_after(1000);
 	w = new_node(&pk_mcs);
 	ck_assert_int_eq(pk_mcs.enter(&gate.queue, w, NULL), PK_IS_HEAD);
+	if (table[_i].behind)
+		gate.queue.tail = pk_waiter_name(new_node(&pk_mcs));
 	ck_assert_int_eq(pk_word_wait(&at, &ops, w, false, &deadline), ETIMEDOUT);
 	if (table[_i].seldom)
 		ck_assert_uint_le(tended, budget / seldom * 3 / 2 + 20); /* it begins with short ones, and may spin twice */
 	else
 		ck_assert_uint_ge(tended, budget / (usual > TEND ? usual : TEND) * 3 / 4);
+}
+END_TEST
+
+/* A head that has just come, when nobody was in the queue, goes by what it has seen of the gate then: whether the lock is slow, and it sleeps
+ * at once. (Another one looks.) */
+START_TEST(goes_by_what_was_seen)
+{
+	static const struct {
+		uint64_t seen, flags;
+		bool looks, spins;
+	} table[] = {{PK_FLAG_SLOW, 0, false, false}, {0, PK_FLAG_SLOW, false, true}, {0, PK_FLAG_SLOW, true, false}, {PK_FLAG_SLOW, 0, true, true}};
+	const struct pk_gate seen = {table[_i].seen, {0, 0}};
+	int word = 1;
+	struct pk_site at = {&word, &gate, 320, true, NULL, NULL, table[_i].looks ? NULL : &seen};
+	struct pk_admit_ops ops = pk_mcs;
+	struct timespec soon;
+	const struct pk_deadline deadline = {&soon, CLOCK_MONOTONIC};
+	struct pk_waiter *w;
+
+	pk_incarnation_next();
+	pk_topology_read("", "1x2");
+	pk_spin_setup();
+	pk_lot_setup("queue");
+	gate.flags = table[_i].flags;
+	gate.queue.tail = gate.queue.aux = 0;
+	ops.tend = count_tends;
+	tended = 0;
+	soon = pk_clock_after(1000);
+	w = new_node(&pk_mcs);
+	ck_assert_int_eq(pk_mcs.enter(&gate.queue, w, NULL), PK_IS_HEAD);
+	ck_assert_int_eq(pk_word_wait(&at, &ops, w, false, &deadline), ETIMEDOUT);
+	ck_assert_int_eq(tended > 1, table[_i].spins); /* once in any case */
 }
 END_TEST
 
@@ -857,5 +894,5 @@ START_TEST(lurks_for_long)
 END_TEST
 
 UNIT("word", {heads_tell, 2}, {heads_probe, 1}, {heads_take_long, 1}, {looks_away, 11}, {looks_away_in_a_queue, 6}, {looks_away_as_others_do, 9},
-     {steals_once, 1}, {steals_again, 1}, {steals_by_habit, 1}, {loses_the_word, 1}, {looks_seldom, 5}, {says_whose, 8}, {naps_seldom, 2},
+     {steals_once, 1}, {steals_again, 1}, {steals_by_habit, 1}, {loses_the_word, 1}, {looks_seldom, 7}, {goes_by_what_was_seen, 4}, {says_whose, 8}, {naps_seldom, 2},
      {naps_and_takes, 2}, {lurks_for_long, 1})
