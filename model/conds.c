@@ -8,6 +8,7 @@
  * wait any more it destroys the condition variable and frees its memory, as POSIX allows,
  * although waiters are still on their way out of it; the last one to have had the mutex frees
  * that. */
+#include <errno.h>
 #include <setjmp.h>
 #include <string.h>
 
@@ -187,6 +188,99 @@ out:
 	let_go();
 }
 
+/* Of a crowd: the one that comes last frees everything. */
+static void end_all(void)
+{
+	bool last;
+
+	lock();
+	last = users == 1;
+	let_go();
+	if (last)
+		end_cond();
+}
+
+/* A token, or two at once, and who waits is told of it in one of four ways. */
+static void put_tokens(int n)
+{
+	unsigned how = mc_choose(4);
+
+	lock();
+	tokens += n;
+	for (int i = 0; i < n && how == 0; i++)
+		pk_cond_signal(&cond);
+	if (how == 1)
+		pk_cond_broadcast(&cond);
+	if (pk_mutex_unlock(&mutex))
+		mc_fail("unlock fails");
+	for (int i = 0; i < n && how == 2; i++)
+		pk_cond_signal(&cond);
+	if (how == 3)
+		pk_cond_broadcast(&cond);
+}
+
+/* Take a token. With a deadline the thread may go without. */
+static void take_token(void)
+{
+	const struct timespec soon = {MC_SOON, 0};
+	bool timed = mc_choose(2);
+	int late = 0;
+
+	lock();
+	while (!tokens && !late) {
+		late = timed ? pk_cond_clockwait(&cond, &mutex, CLOCK_MONOTONIC, &soon) : pk_cond_wait(&cond, &mutex);
+		if (late && (late != ETIMEDOUT || !timed))
+			mc_fail("wait fails");
+	}
+	tokens -= tokens > 0;
+	if (pk_mutex_unlock(&mutex))
+		mc_fail("unlock fails");
+}
+
+/* One half puts, the other half takes, as often; if there is one more, that one only locks. */
+static void crowd_body(unsigned t)
+{
+	unsigned half = mc_threads / 2;
+
+	mc_thread_begin(t);
+	if (t < half && mc_choose(2))
+		put_tokens(MC_ROUNDS);
+	else
+		for (int n = 0; n < MC_ROUNDS; n++) {
+			if (t < half)
+				put_tokens(1);
+			else if (t < 2 * half)
+				take_token();
+			else
+				put_tokens(0);
+		}
+	end_all();
+}
+
+/* Those who come wait for the last one, who tells the others of it; and again. */
+static void barrier_body(unsigned t)
+{
+	mc_thread_begin(t);
+	for (int n = 0; n < MC_ROUNDS; n++) {
+		bool last, after = mc_choose(2);
+		int round;
+
+		lock();
+		round = tokens / (int)mc_threads;
+		last = ++tokens % (int)mc_threads == 0;
+		if (last && !after)
+			pk_cond_broadcast(&cond);
+		while (tokens / (int)mc_threads == round)
+			if (pk_cond_wait(&cond, &mutex))
+				mc_fail("wait fails");
+		if (pk_mutex_unlock(&mutex))
+			mc_fail("unlock fails");
+		if (last && after)
+			pk_cond_broadcast(&cond);
+	}
+	end_all();
+}
+
 /* Thread 1 has a deadline, and is about to leave while the object goes. */
 static void late_body(unsigned t)
 {
@@ -340,4 +434,6 @@ const struct mc_kind mc_cond_kinds[] = {{"cond-broadcast", setup, broadcast_body
 					{"cond-shared-signal", shared_setup, signal_body, final, MC_OTHERS},
 					{"cond-refused", refused_setup, refused_body, refused_final, MC_NONE},
 					{"cond-cancel", cancel_setup, cancel_body, final, MC_NONE},
+					{"cond-crowd", setup, crowd_body, final, MC_NONE, false, &mutex.__data.__lock},
+					{"cond-barrier", setup, barrier_body, final, MC_NONE, false, &mutex.__data.__lock},
 					{NULL, NULL, NULL, NULL, MC_NONE}};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* SPDX-FileCopyrightText: 2026 The parkade authors */
-/* All executions of a client; the contract is in model.h and world.h.
+/* All executions of a client, or some at random; the contract is in model.h and world.h.
  *
  * Threads are coroutines, which stop before each access to a shared atomic place. A state is
  * their stacks, the memory that they have written, and what memory.c and kernel.c know; the
@@ -17,7 +17,8 @@
 enum {
 	STACK = 1 << 15,
 	DEPTH = 20000,
-	ROAM = 5000,	   /* the longest execution at random */
+	ROAM = 5000,	   /* the longest execution that is to show what is shared */
+	LONGEST = 60000,   /* the longest one at random: no clock (struct mc_view) passes that */
 	PATIENCE = 100000, /* accesses that concern nobody else, in a row */
 	RANDOM_RUNS = 60,
 	WEAKENED = 512,
@@ -45,8 +46,8 @@ static struct {
 static struct step {
 	uint8_t thread;
 	uint16_t way;
-} path[DEPTH];
-static unsigned depth;
+} path[LONGEST];
+static unsigned depth, longest;
 
 /* ---- what there is to be told ---- */
 
@@ -400,7 +401,7 @@ void mc_thread_local(void *p, size_t size)
 /* ---- states ---- */
 
 struct copy {
-	size_t fixed, history, epochs, messages;
+	size_t fixed, threads, history, epochs, messages;
 	unsigned words;
 	size_t stack[MC_THREADS], size;
 	uint64_t bytes[];
@@ -415,7 +416,8 @@ static size_t stack_used(unsigned t)
 
 static struct copy *save(void)
 {
-	struct copy c = {offsetof(struct mc_world, history),
+	struct copy c = {offsetof(struct mc_world, thread),
+			 mc_client->threads * sizeof(struct mc_state),
 			 mc_shared * sizeof(struct mc_history),
 			 mc_checked * sizeof(struct mc_epochs),
 			 mc_world.messages * sizeof(struct mc_view),
@@ -426,7 +428,7 @@ static struct copy *save(void)
 	uint8_t *to;
 
 	c.messages = (c.messages + 7) & ~(size_t)7;
-	c.size = c.fixed + c.history + c.epochs + c.messages + c.words * sizeof(uint64_t);
+	c.size = c.fixed + c.threads + c.history + c.epochs + c.messages + c.words * sizeof(uint64_t);
 	for (unsigned t = 0; t < mc_client->threads; t++)
 		c.size += c.stack[t] = stack_used(t);
 	copy = malloc(sizeof(c) + c.size);
@@ -439,6 +441,7 @@ static struct copy *save(void)
 	mc_words_save((uint64_t *)to);
 	to += c.words * sizeof(uint64_t);
 	to = (uint8_t *)memcpy(to, &mc_world, c.fixed) + c.fixed;
+	to = (uint8_t *)memcpy(to, mc_world.thread, c.threads) + c.threads;
 	to = (uint8_t *)memcpy(to, mc_world.history, c.history) + c.history;
 	to = (uint8_t *)memcpy(to, mc_world.epochs, c.epochs) + c.epochs;
 	to = (uint8_t *)memcpy(to, mc_world.message, c.messages) + c.messages;
@@ -455,6 +458,8 @@ static void restore(const struct copy *c)
 	from += c->words * sizeof(uint64_t);
 	memcpy(&mc_world, from, c->fixed);
 	from += c->fixed;
+	memcpy(mc_world.thread, from, c->threads);
+	from += c->threads;
 	memcpy(mc_world.history, from, c->history);
 	from += c->history;
 	memcpy(mc_world.epochs, from, c->epochs);
@@ -646,7 +651,7 @@ static bool is_early(unsigned t)
 	return mc_client->after[t] && is_arrival(s) && !s->arrived && !mc_world.thread[mc_client->after[t] - 1].arrived;
 }
 
-static unsigned ways(unsigned t)
+unsigned mc_ways(unsigned t)
 {
 	const struct mc_state *s = &mc_world.thread[t];
 
@@ -700,8 +705,8 @@ static void start(void)
 		run(t);
 	}
 	for (unsigned t = 1; mc_options->asleep && t < mc_client->threads; t++)
-		while (!failure[0] && mc_world.thread[t].what != MC_ASLEEP && ways(t))
-			go(t, ways(t) - 1); /* the newest of all values */
+		while (!failure[0] && mc_world.thread[t].what != MC_ASLEEP && mc_ways(t))
+			go(t, mc_ways(t) - 1); /* the newest of all values */
 	depth = 0;
 }
 
@@ -738,7 +743,7 @@ static bool asleep_for_good(void)
 static void stepped(struct mc_result *result, unsigned t, unsigned way)
 {
 	result->steps++;
-	if (depth == DEPTH)
+	if (depth == longest)
 		mc_fail("an execution without end");
 	else
 		path[depth++] = (struct step){(uint8_t)t, (uint16_t)way};
@@ -759,7 +764,7 @@ static bool roam(struct mc_result *result)
 		unsigned n = 0, pick;
 
 		for (unsigned t = 0; t < mc_client->threads; t++)
-			n += ways(t);
+			n += mc_ways(t);
 		if (!n)
 			break;
 		dice ^= dice << 13;
@@ -767,7 +772,7 @@ static bool roam(struct mc_result *result)
 		dice ^= dice << 17;
 		pick = (unsigned)(dice % n);
 		for (unsigned t = 0; t < mc_client->threads; t++) {
-			unsigned here = ways(t);
+			unsigned here = mc_ways(t);
 
 			if (pick < here) {
 				go(t, pick);
@@ -782,6 +787,41 @@ static bool roam(struct mc_result *result)
 	if (mc_surprised)
 		failure[0] = 0;
 	return !failure[0];
+}
+
+/* One execution, by the dice. */
+static void play(struct mc_result *result)
+{
+	unsigned t, way;
+
+	start();
+	while (!failure[0] && mc_dice_cast(&t, &way) && !failure[0]) {
+		go(t, way);
+		stepped(result, t, way);
+	}
+	finish(result);
+}
+
+/* An execution that has met a surprise did not reckon with it: it is played again, by the same seed. */
+static void play_all(struct mc_result *result)
+{
+	unsigned length = 0;
+
+	memset(result, 0, sizeof(*result));
+	while (result->states < mc_options->random && !failure[0]) {
+		unsigned long steps = result->steps;
+
+		mc_dice_begin(mc_options->seed + result->states, length);
+		play(result);
+		if (mc_surprised) {
+			failure[0] = 0;
+			result->steps = steps;
+			mc_places_begin();
+			continue;
+		}
+		result->states++;
+		length = (unsigned)(result->steps / result->states);
+	}
 }
 
 struct frame {
@@ -809,7 +849,7 @@ static void search(struct mc_result *result)
 			restore(f->copy);
 		there = false;
 		depth = n - 1;
-		while (f->thread < mc_client->threads && f->way >= ways(f->thread)) {
+		while (f->thread < mc_client->threads && f->way >= mc_ways(f->thread)) {
 			f->thread++;
 			f->way = 0;
 		}
@@ -843,7 +883,7 @@ static void search(struct mc_result *result)
 
 static void tell(void)
 {
-	static struct step steps[DEPTH];
+	static struct step steps[LONGEST];
 	struct mc_result ignored = {0};
 	unsigned n = depth;
 	char why[sizeof(failure)];
@@ -869,8 +909,13 @@ void mc_explore(const struct mc_client *client, const struct mc_options *options
 	now = *options;
 	mc_options = &now;
 	mc_client = client;
+	longest = now.random ? LONGEST : DEPTH;
 	client->setup();
-	for (;;) {
+	if (now.random && !now.survey) {
+		mc_places_begin();
+		play_all(result);
+	}
+	while (!now.random || now.survey) {
 		memset(result, 0, sizeof(*result));
 		mc_places_begin();
 		for (unsigned n = 0; n < RANDOM_RUNS && roam(result); n++)

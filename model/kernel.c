@@ -72,6 +72,13 @@ bool mc_kernel_for_good(unsigned t)
 	return s->what == MC_ASLEEP && !s->soon && !may_look(s) && !(s->timed && mc_options->timers);
 }
 
+const void *mc_sleeps_on(unsigned t)
+{
+	const struct mc_state *s = me(t);
+
+	return s->what == MC_ASLEEP && !s->soon && !s->dozes && !s->timed ? s->futex : NULL;
+}
+
 static bool may_be_late(const struct mc_state *s)
 {
 	if (s->soon)

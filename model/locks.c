@@ -289,6 +289,34 @@ static void changed_body(unsigned t)
 	held_body(t);
 }
 
+/* Threads come again and again, in one way or another, and not all for as long as it takes. */
+static void crowd_body(unsigned t)
+{
+	const struct timespec soon = {MC_SOON, 0};
+	int ret;
+
+	mc_thread_begin(t);
+	for (int n = 0; n < MC_ROUNDS; n++) {
+		switch (mc_choose(4)) {
+		case 0:
+			ret = pk_mutex_trylock(&mutex);
+			break;
+		case 1:
+			ret = pk_mutex_clocklock(&mutex, CLOCK_MONOTONIC, &soon);
+			break;
+		default:
+			ret = pk_mutex_lock(&mutex);
+			break;
+		}
+		if (!ret) {
+			work();
+			if (pk_mutex_unlock(&mutex))
+				mc_fail("unlock fails");
+		}
+	}
+	lock_body(t);
+}
+
 void mc_is_idle(const void *object, struct pk_queue *queue)
 {
 	if (pk_queue_busy(queue))
@@ -332,6 +360,20 @@ static void mutex_final(void)
 		mc_fail("a flag is left: %lx", (long)m->kind);
 }
 
+/* Who stands still has nothing, as the lock is free: nobody in its queue may need that thread to be woken. (Who sleeps on the
+ * lock's word, or waits for a signal that is on its way, may: so it is with glibc.) */
+static void apart(void)
+{
+	for (unsigned t = 0; t < mc_threads && !*kind->word; t++)
+		for (unsigned n = 0; n < PK_RECORD_NODES; n++) {
+			const uint32_t *status = &mc_record[t]->node[n].status;
+			enum pk_state state = pk_state(*status);
+
+			if (mc_sleeps_on(t) == status && (state < PK_BLOCKED || state == PK_HEAD))
+				mc_fail("thread %u sleeps in the queue of a free lock, and only one that stands still would wake it", t);
+		}
+}
+
 /* ---- the program ---- */
 
 static const struct mc_kind kinds[] = {{"lock", mutex_setup, lock_body, mutex_final, MC_ALL},
@@ -342,6 +384,7 @@ static const struct mc_kind kinds[] = {{"lock", mutex_setup, lock_body, mutex_fi
 				       {"changed", changed_setup, changed_body, mutex_final, MC_OTHERS},
 				       {"changed-own", own_setup, changed_body, mutex_final, MC_OTHERS},
 				       {"glibc", mutex_setup, glibc_body, mutex_final, MC_NONE},
+				       {"crowd", mutex_setup, crowd_body, mutex_final, MC_NONE},
 				       {NULL, NULL, NULL, NULL, MC_NONE}};
 
 static const struct mc_kind *const tables[] = {kinds, mc_rwlock_kinds, mc_queue_kinds, mc_cond_kinds, mc_record_kinds};
@@ -379,7 +422,8 @@ static const struct option options[] = {
 	{"places", 1, NULL, 'P'},   {"readers", 1, NULL, 'R'},	  {"weaken", 1, NULL, 'w'},
 	{"sites", 0, NULL, 'l'},    {"all-orders", 0, NULL, 'O'}, {"asleep", 0, NULL, 'a'},
 	{"survey", 0, NULL, 'y'},   {"timers", 0, NULL, 'T'},	  {"looks", 1, NULL, 'L'},
-	{"calm", 0, NULL, 'C'},	    {"reached", 0, NULL, 'r'},	  {"help", 0, NULL, 'h'},
+	{"calm", 0, NULL, 'C'},	    {"reached", 0, NULL, 'r'},	  {"random", 1, NULL, 'x'},
+	{"seed", 1, NULL, 'd'},	    {"help", 0, NULL, 'h'},
 	{NULL, 0, NULL, 0}};
 
 static const char usage[] =
@@ -400,6 +444,7 @@ static const char usage[] =
 	"  --sc              sequential consistency; --append: stores take effect in order\n"
 	"  --weaken A:ORDER  the access at this address gets that order, a number; may be repeated\n"
 	"  --asleep          before anything else all but thread 0 run, one after the other, each until it sleeps\n"
+	"  --random N        so many executions at random only; --seed S: from that one on (0)\n"
 	"  --survey          a few executions at random only: which accesses are made\n"
 	"  --sites           print the ordered accesses that were made, --reached: the counters that counted\n";
 
@@ -491,6 +536,12 @@ int main(int argc, char **argv)
 		case 'y':
 			how.survey = true;
 			break;
+		case 'x':
+			how.random = number(optarg);
+			break;
+		case 'd':
+			how.seed = number(optarg);
+			break;
 		case 'O':
 			all_orders = true;
 			break;
@@ -528,7 +579,8 @@ int main(int argc, char **argv)
 	pk_config_batch_given = true;
 	client.body = kind->body;
 	client.threads = mc_threads;
-	if (!all_orders)
+	client.apart = kind->word && looks ? apart : NULL;
+	if (!all_orders && !how.random)
 		find_alike(&client);
 	__libc_single_threaded = 0;
 	mc_explore(&client, &how, &result);
@@ -539,8 +591,9 @@ int main(int argc, char **argv)
 		mc_print_arcs();
 		mc_print_blocks();
 	}
-	printf("%s %lu states %lu steps %lu ends depth %u shared %u%s%s\n", result.failure ? "FAIL" : "ok",
-	       result.states, result.steps, result.ends, result.depth, result.shared, result.failure ? ": " : "",
+	printf("%s %lu %s %lu steps %lu ends depth %u shared %u%s%s\n", result.failure ? "FAIL" : "ok",
+	       result.states, how.random ? "executions" : "states", result.steps, result.ends, result.depth, result.shared,
+	       result.failure ? ": " : "",
 	       result.failure ? result.failure : "");
 	return result.failure ? 1 : 0;
 }

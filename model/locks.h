@@ -19,7 +19,11 @@ struct mc_kind {
 	void (*final)(void); /* when all that they have in common has been looked at */
 	enum mc_alike alike;
 	bool bare; /* no thread has a record when it begins, no storey is mapped (records.c) */
+	const int *word; /* of the lock that waiters are queued for, if only who has it may leave them without a timer */
 };
+
+/* How often each thread of a crowd does something: clients that are played at random, not explored. */
+enum { MC_ROUNDS = 3 };
 
 extern const struct mc_kind mc_rwlock_kinds[], mc_queue_kinds[], mc_cond_kinds[],
 	mc_record_kinds[];

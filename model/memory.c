@@ -26,6 +26,9 @@
 
 struct mc_world mc_world;
 
+/* In an execution at random threads stand still, and no store would be forgotten: so many are kept. */
+enum { KEPT = 4 };
+
 /* Plain stores that the code is about to make: places of which the history is to be told. */
 static int unsettled[64];
 static unsigned unsettled_n;
@@ -161,6 +164,8 @@ void mc_memory_trim(void)
 		for (unsigned t = 0; t < mc_client->threads && !mc_options->sc; t++)
 			if (me(t)->what != MC_DONE && me(t)->now.at[v] < oldest)
 				oldest = me(t)->now.at[v];
+		if (mc_options->random && h->n > KEPT && oldest < h->n - KEPT)
+			oldest = h->n - KEPT;
 		if (!oldest)
 			continue;
 		h->n -= oldest;

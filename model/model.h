@@ -18,7 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { MC_THREADS = 5 };
+enum { MC_THREADS = 8 };
 
 struct mc_client {
 	unsigned threads;
@@ -28,6 +28,9 @@ struct mc_client {
 	/* Which thread, plus 1, this one is like: its first read-modify-write comes after that
 	 * one's. 0: none. */
 	uint8_t after[MC_THREADS];
+	/* In an execution at random: all that are not asleep stand still, and nobody else can go on. It may be that those who
+	 * sleep should not depend on those: then it fails. Or null. */
+	void (*apart)(void);
 };
 
 struct mc_options {
@@ -39,6 +42,9 @@ struct mc_options {
 	bool append;	/* no store goes before one that has been made already */
 	bool asleep;	/* before anything else all but thread 0 run, each until it sleeps */
 	bool survey;	/* a few executions at random, which show what is accessed: nothing is explored */
+	/* Not 0: so many executions at random, of the seeds from that one on. Nothing is explored, and so there may be
+	 * more threads, and more that they do. */
+	unsigned long random, seed;
 };
 
 struct mc_result {
@@ -68,6 +74,9 @@ void mc_free(const void *p, size_t size);
 enum { MC_SOON = 7777 };
 /* This is one of several ways to go on: a number below n. */
 unsigned mc_choose(unsigned n);
+
+/* In apart(): the thread sleeps on that word, and no time ends it. Null: it does not. */
+const void *mc_sleeps_on(unsigned thread);
 
 /* Anywhere. */
 void mc_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -135,6 +135,12 @@ void mc_places_fill(uintptr_t from, uintptr_t to)
 	filled_n += n == filled_n;
 }
 
+static void too_many(void)
+{
+	fputs("model: too many shared places\n", stderr);
+	exit(2);
+}
+
 void mc_places_begin(void)
 {
 	mc_surprised = false;
@@ -147,13 +153,13 @@ void mc_places_begin(void)
 			continue;
 		if (p->atomic) {
 			if (mc_shared == MC_SHARED)
-				mc_fail("too many shared places");
+				too_many();
 			shared_place[mc_shared] = p;
 			p->shared = (int)mc_shared++;
 		}
 		if (p->plain) {
 			if (mc_checked == MC_CHECKED)
-				mc_fail("too many shared places");
+				too_many();
 			p->checked = (int)mc_checked++;
 		}
 	}

@@ -46,7 +46,7 @@ static struct pk_waiter *ready(unsigned t, struct pk_waiter *w)
 	w->socket = (uint8_t)pk_socket_here(mc_record[t]->index);
 	w->cohort = near ? t % 2 : w->socket;
 	w->policy = pk_admit->policy;
-	w->manner = PK_STAYS;
+	pk_store_relaxed(&w->manner, PK_STAYS);
 	w->queue = NULL;
 	return w;
 }

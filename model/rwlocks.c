@@ -346,11 +346,11 @@ static void leftover_final(void)
 	final();
 }
 
-/* Threads 1 and 2 read to begin with, counted apart. Thread 1 unlocks for both, and thread 2 reads again. */
+/* All but thread 0 read to begin with, counted apart. Thread 1 unlocks for all, and the others read again. */
 static void lent_again_setup(void)
 {
 	spread_setup();
-	for (int t = 1; t < 3; t++) {
+	for (unsigned t = 1; t < mc_threads; t++) {
 		mc_thread_begin(t);
 		pk_self.apart = pk_self.reads = 0;
 		pk_rwlock_rdlock(&rwlock);
@@ -367,8 +367,9 @@ static void lent_again_body(unsigned t)
 		try_to_write();
 	} else if (t == 1) {
 		unlock_apart(true);
-		if (pk_rwlock_unlock(&rwlock))
-			mc_fail("unlock fails");
+		for (unsigned n = 2; n < mc_threads; n++)
+			if (pk_rwlock_unlock(&rwlock))
+				mc_fail("unlock fails");
 	} else {
 		try_to_read();
 	}
@@ -377,9 +378,10 @@ static void lent_again_body(unsigned t)
 /* An entry that is in a bay, and whose lock another thread has unlocked, stays. */
 static void lent_again_final(void)
 {
-	for (unsigned n = 0; n < PK_RECORD_READS; n++)
-		if ((mc_record[2]->reads.lock[n] & PK_READ_TAG) != PK_READ_HERE)
-			mc_record[2]->reads.lock[n] = 0;
+	for (unsigned t = 2; t < mc_threads; t++)
+		for (unsigned n = 0; n < PK_RECORD_READS; n++)
+			if ((mc_record[t]->reads.lock[n] & PK_READ_TAG) != PK_READ_HERE)
+				mc_record[t]->reads.lock[n] = 0;
 	final();
 }
 
@@ -422,6 +424,77 @@ static void first_body(unsigned t)
 	try_to_read();
 }
 
+/* Threads come again and again, in one way or another, and not all for as long as it takes. */
+static void crowd_body(unsigned t)
+{
+	const struct timespec soon = {MC_SOON, 0};
+
+	mc_thread_begin(t);
+	for (int n = 0; n < MC_ROUNDS; n++) {
+		unsigned how = mc_choose(8);
+		bool writes = how < 3;
+		int ret;
+
+		if (writes)
+			ret = how == 0 ? pk_rwlock_wrlock(&rwlock) :
+			      how == 1 ? pk_rwlock_trywrlock(&rwlock) :
+					 pk_rwlock_clockwrlock(&rwlock, CLOCK_MONOTONIC, &soon);
+		else
+			ret = how == 3 ? pk_rwlock_tryrdlock(&rwlock) :
+			      how == 4 ? pk_rwlock_clockrdlock(&rwlock, CLOCK_MONOTONIC, &soon) :
+					 pk_rwlock_rdlock(&rwlock);
+		if (ret)
+			continue;
+		if (writes)
+			guarded = -1;
+		else if (guarded < 0)
+			mc_fail("a reader is in with a writer");
+		if (writes)
+			guarded = 1;
+		if (pk_rwlock_unlock(&rwlock))
+			mc_fail("unlock fails");
+	}
+	write_once();
+}
+
+/* Thread 0 unlocks, in their stead, for all the others, who read or write again meanwhile. */
+static int lent;
+
+static void lent_crowd_body(unsigned t)
+{
+	mc_thread_begin(t);
+	if (t > 0) {
+		if (pk_rwlock_rdlock(&rwlock))
+			mc_fail("rdlock fails");
+		if (guarded < 0)
+			mc_fail("a reader is in with a writer");
+		__atomic_add_fetch(&lent, 1, __ATOMIC_RELEASE);
+	}
+	for (unsigned n = 1; n < mc_threads; n++) {
+		while (t == 0 && !__atomic_load_n(&lent, __ATOMIC_ACQUIRE))
+			;
+		if (t == 0) {
+			__atomic_sub_fetch(&lent, 1, __ATOMIC_RELAXED);
+			if (pk_rwlock_unlock(&rwlock))
+				mc_fail("unlock fails");
+		}
+		if (mc_choose(2))
+			try_to_read();
+		else
+			try_to_write();
+	}
+}
+
+/* What other threads have unlocked. */
+static void lent_crowd_final(void)
+{
+	for (unsigned t = 1; t < mc_threads; t++)
+		for (unsigned n = 0; n < PK_RECORD_READS; n++)
+			if ((mc_record[t]->reads.lock[n] & PK_READ_TAG) != PK_READ_HERE)
+				mc_record[t]->reads.lock[n] = 0;
+	final();
+}
+
 /* Thread 0 reads to begin with, counted in the state, and then writes. */
 static void upgrade_body(unsigned t)
 {
@@ -453,4 +526,6 @@ const struct mc_kind mc_rwlock_kinds[] = {{"rw-writer", setup, writer_body, fina
 					  {"rw-inherited", inherited_setup, inherited_body, lent_final, MC_NONE},
 					  {"rw-first", first_setup, first_body, final, MC_NONE},
 					  {"rw-upgrade", read_setup, upgrade_body, final, MC_NONE},
+					  {"rw-crowd", setup, crowd_body, final, MC_NONE},
+					  {"rw-lent-crowd", spread_setup, lent_crowd_body, lent_crowd_final, MC_NONE},
 					  {NULL, NULL, NULL, NULL, MC_NONE}};

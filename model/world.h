@@ -5,7 +5,8 @@
  *	places.c	which memory threads share
  *	memory.c	what a load may return, and what is ordered before what
  *	kernel.c	system calls: sleepers on futexes
- *	explore.c	all executions
+ *	explore.c	all executions, or
+ *	dice.c		some at random
  *
  * A *shared atomic* place has a history: the stores that some thread may still read, in
  * modification order. A *view* says for each such place which one is the oldest that may be
@@ -18,7 +19,7 @@
 #include "model/model.h"
 
 enum {
-	MC_SHARED = 128,   /* shared atomic places, */
+	MC_SHARED = 256,   /* shared atomic places, */
 	MC_HISTORY = 16,   /* stores of each, */
 	MC_MESSAGES = 256, /* views that stores carry, */
 	MC_CHECKED = 512,  /* and places that are looked at for races, at most */
@@ -80,12 +81,12 @@ struct mc_freed {
 };
 
 extern struct mc_world {
-	struct mc_state thread[MC_THREADS];
 	struct mc_view sc; /* of the sequentially consistent accesses and fences */
 	struct mc_freed freed[MC_FREED];
 	unsigned freed_n, messages; /* messages: those from here on are not in use */
 	uint8_t message_used[MC_MESSAGES];
 	/* Copied as far as they are in use. */
+	struct mc_state thread[MC_THREADS];
 	struct mc_history history[MC_SHARED];
 	struct mc_epochs epochs[MC_CHECKED];
 	struct mc_view message[MC_MESSAGES];
@@ -176,5 +177,14 @@ uint64_t mc_stop(void);
 uint64_t mc_mix(uint64_t hash, uint64_t value);
 /* The pages of the stacks. */
 bool mc_on_stack(uintptr_t addr);
+/* How many ways there are for the thread to go on. */
+unsigned mc_ways(unsigned thread);
+
+/* ---- dice.c ---- */
+
+/* Before each execution at random: the same seed and length, which is what others have had, give the same execution. */
+void mc_dice_begin(uint64_t seed, unsigned length);
+/* Who goes next, and which way. False: nobody can. */
+bool mc_dice_cast(unsigned *thread, unsigned *way);
 
 #endif

@@ -176,7 +176,7 @@ static enum pk_entered lead(struct pk_queue *q, struct pk_waiter *w, const struc
 			return PK_ORPHANED;
 		}
 		if (prev) {
-			w->manner = PK_STAYS;
+			pk_store_relaxed(&w->manner, PK_STAYS);
 			w->shuffler = 1;
 			sn->leader = w;
 			pk_waiter_set_state(w, PK_WAITING);

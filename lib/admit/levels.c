@@ -209,7 +209,7 @@ static enum pk_entered rise(const struct pk_composed *c, unsigned level, struct 
 		return withdraw(c, w, PK_ORPHANED);
 	node->socket = w->socket;
 	node->policy = w->policy;
-	node->manner = PK_STAYS;
+	pk_store_relaxed(&node->manner, PK_STAYS);
 	co->high = node;
 	co->above = bay ? cohort_of(bay) : NULL;
 	pk_self.context = node;

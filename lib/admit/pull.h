@@ -9,7 +9,7 @@
  *				first has given up
  *	null, sleeper, FLED, END -> LEFT	by its thread, when it leaves: the successor is the head,
  *				and frees the node
- *	null, sleeper, END -> node	by its thread, which gives up: the successor waits for that one,
+ *	null, sleeper, FLED, END -> node	by its thread, which gives up: the successor waits for that one,
  *				the predecessor, and frees the node
  *	null, sleeper, FLED -> END	by a successor of another policy (tail.h): the node's thread
  *				frees it

@@ -164,12 +164,13 @@ static void list(struct pk_cond *c, struct pk_waiter *w)
 	if (last) {
 		struct pk_waiter *first = last->next;
 
-		w->next = first;
+		pk_store_relaxed(&w->next, first); /* relaxed: who walks a chain late loads it, too */
 		w->hint = last;
 		first->hint = w;
-		last->next = w;
+		pk_store_relaxed(&last->next, w);
 	} else {
-		w->next = w->hint = w;
+		pk_store_relaxed(&w->next, w);
+		w->hint = w;
 	}
 	set_last(c, w);
 	count(c, 1);
@@ -182,7 +183,7 @@ static void unlist(struct pk_cond *c, struct pk_waiter *w)
 		set_last(c, NULL);
 		c->passed = 0;
 	} else {
-		w->hint->next = w->next;
+		pk_store_relaxed(&w->hint->next, w->next);
 		w->next->hint = w->hint;
 		if (last_of(c) == w)
 			set_last(c, w->hint);
@@ -695,7 +696,7 @@ static int wait_listed(struct pk_cond *c, pthread_mutex_t *mutex, struct pk_queu
 	w->home = home;
 	w->socket = (uint8_t)pk_socket_here(r->index);
 	w->cohort = (uint8_t)pk_lot_cohort(w->socket, r->index);
-	w->manner = manner_for(deadline);
+	pk_store_relaxed(&w->manner, manner_for(deadline));
 	w->slept = true; /* it may be moved to the word */
 	w->queue = &c->waiters;
 	w->policy = PK_POLICY_word; /* none, until it is moved */

@@ -240,7 +240,7 @@ static int wait_once(const struct pk_site *at, const struct pk_admit_ops *ops, s
 	w->socket = (uint8_t)socket;
 	w->cohort = (uint8_t)pk_lot_cohort(socket, r->index);
 	w->policy = ops->policy;
-	w->manner = manner;
+	pk_store_relaxed(&w->manner, manner);
 	w->queue = NULL;
 	pk_doze_begin(w, at->word, &at->gate->flags, at->pass);
 	if (pk_lot_open)

@@ -56,7 +56,7 @@ enum {
 	/* A head looks away for so long at most between two looks; with others behind it, for so long; */
 	GAP_NS = 500,
 	GAP_BUSY_NS = 250,
-	/* and if it has seen a mutex held, and nobody's, so many times meanwhile, for so long, which of the two. */
+	/* and once it has seen a mutex held, and nobody's, so many times, for so long, which of the two. */
 	NOBODYS = 2,
 	GAP_AGAIN_NS = 4000,
 	GAP_AGAIN_BUSY_NS = 500,
@@ -254,7 +254,7 @@ static bool spin(struct turn *t, unsigned budget)
 			}
 			t->lost = true;
 		} else if (widest && t->at->owner && !pk_load_relaxed(t->at->owner) && ++nobodys == NOBODYS) {
-			widest = pk_rounds_in(t->alone ? GAP_AGAIN_NS : GAP_AGAIN_BUSY_NS);
+			gap = widest = pk_rounds_in(t->alone ? GAP_AGAIN_NS : GAP_AGAIN_BUSY_NS);
 		}
 		if (t->w && budget <= tend) {
 			unsigned spent = t->ops->tend ? t->ops->tend(&t->at->gate->queue, t->w, t->at->word) : 0;

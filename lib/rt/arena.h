@@ -225,9 +225,10 @@ PK_INLINE enum pk_manner pk_waiter_manner(const struct pk_waiter *w)
 	return (enum pk_manner)pk_load_relaxed(&w->manner);
 }
 
+/* Acquire: what comes with the headship, for who was about to give up, and then leaves as the head (list.h, O3). */
 PK_INLINE bool pk_waiter_is_head(const struct pk_waiter *w)
 {
-	return pk_state(pk_load_relaxed(&w->status)) == PK_HEAD;
+	return pk_state(pk_load_acquire(&w->status)) == PK_HEAD;
 }
 
 /* The last access to a node by somebody else than its thread. Release: what was
