@@ -60,6 +60,8 @@ enum {
 	NOBODYS = 2,
 	GAP_AGAIN_NS = 4000,
 	GAP_AGAIN_BUSY_NS = 500,
+	/* but for no more than such a part of its budget, of which a few looks are to be left. */
+	GAP_SHARE = 8,
 	/* and before the first, if it has come back for the word, for so long; so many times as long, if it was alone, and as long
 	 * as it is. */
 	AWAY_NS = 20000,
@@ -139,7 +141,7 @@ static void regard(struct turn *t, const struct pk_gate *seen)
 
 	t->slow = flags & PK_FLAG_SLOW;
 	t->again = flags & PK_FLAG_BACK;
-	t->alone = seen || is_alone(t);
+	t->alone = is_alone(t);
 }
 
 /* Two threads that come back at once to a short critical section would hand it to and fro, each time with its lines,
@@ -219,6 +221,11 @@ static bool is_told(const struct turn *t)
 	return pk_sockets > 1 && t->again && !t->alone && t->w->manner == PK_CALLED;
 }
 
+static unsigned least(unsigned a, unsigned b)
+{
+	return a < b ? a : b;
+}
+
 /* Its owner is told at once, before the queue is left, and others are called: a head takes a mutex that is held, and nobody's, for one that
  * has just been taken, or is about to be let go. */
 static void own(const struct pk_site *at)
@@ -254,7 +261,7 @@ static bool spin(struct turn *t, unsigned budget)
 			}
 			t->lost = true;
 		} else if (widest && t->at->owner && !pk_load_relaxed(t->at->owner) && ++nobodys == NOBODYS) {
-			gap = widest = pk_rounds_in(t->alone ? GAP_AGAIN_NS : GAP_AGAIN_BUSY_NS);
+			gap = widest = least(pk_rounds_in(t->alone ? GAP_AGAIN_NS : GAP_AGAIN_BUSY_NS), whole / GAP_SHARE);
 		}
 		if (t->w && budget <= tend) {
 			unsigned spent = t->ops->tend ? t->ops->tend(&t->at->gate->queue, t->w, t->at->word) : 0;
