@@ -76,7 +76,7 @@
  *  O1	tail: see tail.h.
  *  O2	next: release by the successor's link (or by who reorders), acquire by
  *	who follows it: the node's constant fields are read after it.
- *  O3	status: release in crown(), acquire in wait(): what the leaver and all
+ *  O3	status: release in crown(), acquire in wait(), and in pk_waiter_is_head() for who was about to give up: what the leaver and all
  *	shufflers before it did to the lists is seen by the new head.
  *  O4	status: release in pk_waiter_abandon(), acquire in crown() and reap(): the waiter's
  *	last use of the node comes before it is freed; and what it has done to the list as the

@@ -406,7 +406,7 @@ static void deliver_to(struct pk_queue *home, bool owner, struct pk_waiter *firs
 		for (last = first; pk_count_in(pk_self.record, PK_STAT_morphed), next = pk_load_relaxed(&last->next); n++)
 			last = next;
 		ops->splice(home, first, last, &m->lock);
-		/* SPINNING is not awake yet. A head is woken as any other. */
+		/* SPINNING is not awake yet. A head is woken as any other (pk_list_wake()). */
 		if (pk_state(pk_load_relaxed(&first->status)) < PK_HEAD)
 			rouse(first);
 		/* All have given up meanwhile: somebody may have gone to the lot because of them. */

@@ -20,6 +20,10 @@
  * A head that was asleep, and is woken for the word, says nothing about how long others hold it; nor does one that has
  * only looked.
  *
+ * State of the owner, if it is told here (a hint for heads: own())
+ *	0 -> tid	by who has taken the word; mutex.c writes it again, and counts the user
+ *	tid -> 0	by the owner, before it lets the word go
+ *
  * A thread that has slept cannot know whether it was the only sleeper (glibc's
  * own functions sleep here, too), so it takes the word with 2: its unlock wakes
  * the next. With 1 that wake-up would be lost.
@@ -226,7 +230,7 @@ static unsigned least(unsigned a, unsigned b)
 	return a < b ? a : b;
 }
 
-/* Its owner is told at once, before the queue is left, and others are called: a head takes a mutex that is held, and nobody's, for one that
+/* The word has been taken: whose the lock is is told at once, before the queue is left, and others are called: a head takes a mutex that is held, and nobody's, for one that
  * has just been taken, or is about to be let go. */
 static void own(const struct pk_site *at)
 {
