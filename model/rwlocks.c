@@ -375,13 +375,18 @@ static void lent_again_body(unsigned t)
 	}
 }
 
-/* An entry that is in a bay, and whose lock another thread has unlocked, stays. */
-static void lent_again_final(void)
+/* An entry that is in a bay, and whose lock another thread has unlocked, as they do for these and all that follow, stays. */
+static void forget_lent(unsigned t)
 {
-	for (unsigned t = 2; t < mc_threads; t++)
+	for (; t < mc_threads; t++)
 		for (unsigned n = 0; n < PK_RECORD_READS; n++)
 			if ((mc_record[t]->reads.lock[n] & PK_READ_TAG) != PK_READ_HERE)
 				mc_record[t]->reads.lock[n] = 0;
+}
+
+static void lent_again_final(void)
+{
+	forget_lent(2);
 	final();
 }
 
@@ -485,13 +490,9 @@ static void lent_crowd_body(unsigned t)
 	}
 }
 
-/* What other threads have unlocked. */
 static void lent_crowd_final(void)
 {
-	for (unsigned t = 1; t < mc_threads; t++)
-		for (unsigned n = 0; n < PK_RECORD_READS; n++)
-			if ((mc_record[t]->reads.lock[n] & PK_READ_TAG) != PK_READ_HERE)
-				mc_record[t]->reads.lock[n] = 0;
+	forget_lent(1);
 	final();
 }
 

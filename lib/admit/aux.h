@@ -84,18 +84,22 @@ PK_INLINE void pk_aux_set_hint(struct pk_queue *q, enum pk_aux_hint which, unsig
 		pk_cas_relaxed(&q->aux, &aux, others | ((uint64_t)value << which & pk_hint_bits(which)));
 }
 
+/* Whether a tail names somebody of this process. */
+PK_INLINE bool pk_tail_names(uint64_t tail)
+{
+	return tail && tail >> 32 == pk_incarnation();
+}
+
 /* Whether somebody waits in the queue, under whatever policy. Ghosts do not count. */
 PK_INLINE bool pk_queue_busy(const struct pk_queue *q)
 {
-	uint64_t tail = pk_load_relaxed(&q->tail);
-
-	return (tail && tail >> 32 == pk_incarnation()) || pk_aux_exact(q, pk_load_relaxed(&q->aux));
+	return pk_tail_names(pk_load_relaxed(&q->tail)) || pk_aux_exact(q, pk_load_relaxed(&q->aux));
 }
 
 /* The same of what was read of it. */
 PK_INLINE bool pk_queue_was_busy(const struct pk_queue *q, const struct pk_queue *seen)
 {
-	return (seen->tail && seen->tail >> 32 == pk_incarnation()) || pk_aux_exact(q, seen->aux);
+	return pk_tail_names(seen->tail) || pk_aux_exact(q, seen->aux);
 }
 
 /* The half of `aux` with the state: a futex word. */

@@ -110,9 +110,14 @@ PK_INLINE struct pk_gate *pk_mutex_gate(struct pk_mutex *m)
 	return (struct pk_gate *)&m->kind;
 }
 
+PK_INLINE unsigned pk_kind_policy(uint64_t kind)
+{
+	return (unsigned)((kind & PK_FLAG_POLICY) / PK_FLAG_POLICY_ONE);
+}
+
 PK_INLINE unsigned pk_mutex_policy(const struct pk_mutex *m)
 {
-	return (unsigned)((__atomic_load_n(&m->kind, __ATOMIC_RELAXED) & PK_FLAG_POLICY) / PK_FLAG_POLICY_ONE);
+	return pk_kind_policy(__atomic_load_n(&m->kind, __ATOMIC_RELAXED));
 }
 
 PK_INLINE struct pk_mutex *pk_mutex_of(pthread_mutex_t *mutex)

@@ -253,7 +253,7 @@ static int wait_once(const struct pk_site *at, const struct pk_admit_ops *ops, s
 /* The lock's own policy, or 0: mutexes may have one (base/layout.h). */
 static unsigned policy_of(const struct pk_site *at)
 {
-	return at->marks ? (unsigned)((pk_site_flags(at) & PK_FLAG_POLICY) / PK_FLAG_POLICY_ONE) : 0;
+	return at->marks ? pk_kind_policy(pk_site_flags(at)) : 0;
 }
 
 /* Wait in the queue while that means to spin, and in the lot while it means to sleep.

@@ -225,13 +225,18 @@ static bool is_told(const struct turn *t)
 	return pk_sockets > 1 && t->again && !t->alone && t->w->manner == PK_CALLED;
 }
 
-static unsigned least(unsigned a, unsigned b)
+/* How far apart the looks of a head are from then on that has seen the lock taken again and again: no nearer than they were, and so
+ * that a few are left of its budget. */
+static unsigned seldom(const struct turn *t, unsigned widest, unsigned budget)
 {
-	return a < b ? a : b;
+	unsigned gap = pk_rounds_in(t->alone ? GAP_AGAIN_NS : GAP_AGAIN_BUSY_NS);
+
+	gap = gap < budget / GAP_SHARE ? gap : budget / GAP_SHARE;
+	return gap > widest ? gap : widest;
 }
 
-/* The word has been taken: whose the lock is is told at once, before the queue is left, and others are called: a head takes a mutex that is held, and nobody's, for one that
- * has just been taken, or is about to be let go. */
+/* Who has taken the word says at once whose the lock is, before it leaves the queue, and calls others: heads take a mutex that is held,
+ * and nobody's, for one that has just been taken, or is about to be let go. */
 static void own(const struct pk_site *at)
 {
 	if (at->owner)
@@ -265,7 +270,7 @@ static bool spin(struct turn *t, unsigned budget)
 			}
 			t->lost = true;
 		} else if (widest && t->at->owner && !pk_load_relaxed(t->at->owner) && ++nobodys == NOBODYS) {
-			gap = widest = least(pk_rounds_in(t->alone ? GAP_AGAIN_NS : GAP_AGAIN_BUSY_NS), whole / GAP_SHARE);
+			gap = widest = seldom(t, widest, whole);
 		}
 		if (t->w && budget <= tend) {
 			unsigned spent = t->ops->tend ? t->ops->tend(&t->at->gate->queue, t->w, t->at->word) : 0;
