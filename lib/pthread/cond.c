@@ -80,7 +80,7 @@ enum {
 	LOCKED = 1,
 	CONTENDED = 2, /* somebody may sleep on it */
 	INCARNATION_SHIFT = 2,
-	/* How long to wait for it awake: it is held for less. */
+	/* How long to wait for it awake: it is held for less. So long is a signal half done, too. */
 	LOCK_ROUNDS = 100,
 	/* How many waiters a signal looks at for one of its own socket. */
 	LOCAL_WAITERS = 32,
@@ -527,7 +527,7 @@ static void stop_following(struct pk_waiter *w)
  * the same, or is roused: it may have been signalled, and depend on others since (rt/doze.h). */
 static int sleep_blocked(struct pk_waiter *w, const struct pk_deadline *deadline)
 {
-	unsigned looks = PK_DOZE_IDLE;
+	unsigned looks = PK_DOZE_IDLE, passing = LOCK_ROUNDS;
 
 	for (;;) {
 		uint32_t status = pk_load_acquire(&w->status); /* C2 */
@@ -538,6 +538,9 @@ static int sleep_blocked(struct pk_waiter *w, const struct pk_deadline *deadline
 		if (!blocked && state != PK_CLAIMED && state != PK_PARKED)
 			return 0;
 		if (!blocked && w->manner == PK_ENDLESS) {
+			/* Awake as it was, it may see a signal that is half done, and is not behind others. */
+			if (state == PK_CLAIMED && !pk_spent(&passing))
+				continue;
 			pk_self.calm = 0;
 			pk_store_relaxed(&w->manner, PK_UNTIMED); /* from now on it has one */
 		}

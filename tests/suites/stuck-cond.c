@@ -153,7 +153,7 @@ static bool sleeps_with_a_timer(pid_t tid)
 
 enum { VETERANS = 5 };
 
-/* A timer is not for nothing: who has never been behind others sleeps without. It may have seen a signal half done, and
+/* A timer is not for nothing: who has never been behind others sleeps without. It may have seen a signal that took long, and
  * taken it for that; but not one after the other. */
 START_TEST(who_is_not_in_danger)
 {
