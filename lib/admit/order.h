@@ -29,7 +29,7 @@
 
 enum {
 	PK_ORDER_SEEN = 48,
-	PK_ORDER_APART = 12,
+	PK_ORDER_APART = 16,
 	/* What one hand-over within a socket and one to another count for together; */
 	PK_ORDER_WEIGHT = 32,
 	/* and what a thread has seen, at most, either way. */
@@ -78,13 +78,13 @@ PK_INLINE bool pk_order_sees(const struct pk_queue *q, bool far)
 
 /* It tells.
  *
- * By chance (n - 1) / n of all hand-overs go to another of n sockets. The order does not pay where half of the cube of that do:
- * a sixteenth with two sockets, a fifth with four, a third with eight, as simulated; where they are cache groups of one socket, to
+ * By chance (n - 1) / n of all hand-overs go to another of n sockets, x. The order does not pay where x * (4x - 1) / 8 do: a sixteenth
+ * with two sockets, three with four, a bit more than a quarter with eight, as simulated; where they are cache groups of one socket, to
  * which the lock's way is not so long, five sixths of that (sim/FINDINGS.md). */
 PK_INLINE void pk_order_tell(struct pk_queue *q)
 {
 	const uint64_t n = pk_sockets, others = n - 1;
-	const int bound = (int)(PK_ORDER_SEEN * PK_ORDER_WEIGHT * others * others * others / (2 * n * n * n)) *
+	const int bound = (int)(PK_ORDER_SEEN * PK_ORDER_WEIGHT * others * (3 * n - 4) / (8 * n * n)) *
 			  (pk_sockets_are_caches ? 5 : 6) / 6;
 	int was = pk_aux_hint(q, PK_HINT_ORDER), more = (int)pk_self.ordered.far * PK_ORDER_WEIGHT - bound, is;
 
@@ -105,9 +105,9 @@ PK_INLINE void pk_order_excuse(const struct pk_queue *q)
 		pk_self.ordered.far = 0;
 }
 
-/* Somebody has got the lock who has stayed away from its queue, as its order does not pay, and has been awake since that time, in ns:
- * which of them are counted is as good as chance. What the thread has seen before says nothing any more when the order is tried again. */
-PK_INLINE void pk_order_bypassed(struct pk_queue *q, uint64_t ns)
+/* Somebody has got the lock who has stayed away from its queue, as its order does not pay, and is counted: one in APART is. What the
+ * thread has seen before says nothing any more when the order is tried again. */
+PK_INLINE void pk_order_bypassed(struct pk_queue *q)
 {
 	unsigned was;
 
@@ -115,8 +115,6 @@ PK_INLINE void pk_order_bypassed(struct pk_queue *q, uint64_t ns)
 		return;
 	if (pk_order_names(q))
 		pk_self.ordered.seen = pk_self.ordered.far = 0;
-	if ((uint32_t)ns * PK_ORDER_SPREAD >= UINT32_MAX / PK_ORDER_APART)
-		return;
 	was = pk_aux_hint(q, PK_HINT_ORDER);
 	if (was >= PK_ORDER_LIMIT)
 		pk_aux_set_hint(q, PK_HINT_ORDER, (was + 1) % PK_ORDER_MOST);

@@ -16,6 +16,7 @@
 #include "rt/control.h"
 #include "rt/doze.h"
 #include "rt/probe.h"
+#include "rt/rounds.h"
 #include "rt/spin.h"
 #include "rt/thread.h"
 #include "rt/topology.h"
@@ -25,6 +26,9 @@ enum {
 	LONG_US = 100000,
 	/* After so many of its waits in a row in which it has not come back at once a thread doubts that others do. */
 	DOUBT = 64,
+	/* Of so many waits apart in a row only the first ones are dated. */
+	APART = 2 * PK_ORDER_APART,
+	DATED = 2,
 };
 
 /* The head has the word, or gave up (null). A flag that makes others queue is its own or
@@ -184,6 +188,12 @@ static bool is_used_again(const struct pk_site *at)
 	return false;
 }
 
+static bool may_wait_apart(const struct pk_site *at, const struct pk_admit_ops *ops, unsigned socket)
+{
+	return pk_lot_apart(at, socket) && ops->policy == PK_POLICY_shfl && !pk_self.chain && (pk_sockets > 1 || pk_site_busy(at)) &&
+	       !(pk_site_flags(at) & PK_FLAG_QUEUE);
+}
+
 /* Where one socket has them all, or the order of the queue does not pay (admit/order.h), a queue is of use if who has the lock
  * comes back for it at once: sleepers are not woken for nothing then, and heads look away. Else who comes waits *apart*, at the
  * word, as glibc's waiters do, to be woken by unlocks. On one socket there is a head all the same, which spins, and costs one
@@ -192,8 +202,16 @@ static bool is_used_again(const struct pk_site *at)
  * case: heads from the lot want to know it (word.c). */
 static bool waits_apart(const struct pk_site *at, const struct pk_admit_ops *ops, unsigned socket)
 {
-	return pk_self.came && pk_lot_adapts_to(at, socket) && !is_used_again(at) && pk_lot_apart(at, socket) && ops->policy == PK_POLICY_shfl &&
-	       !pk_self.chain && (pk_sockets > 1 || pk_site_busy(at)) && !(pk_site_flags(at) & PK_FLAG_QUEUE);
+	return pk_self.came && pk_lot_adapts_to(at, socket) && !is_used_again(at) && may_wait_apart(at, ops, socket);
+}
+
+/* Whether it is back at once is known by the time when it has got the lock the last time, and by when it comes. With several sockets, where
+ * waiters apart do nothing that glibc's do not do, these two looks at the clock would be most of what the wait costs (sim/FINDINGS.md);
+ * the second one is what everybody waits for. So one pair of waits in so many says what there is to be said, about the order, too. */
+static bool is_dated(const struct pk_site *at, const struct pk_admit_ops *ops, unsigned socket)
+{
+	return pk_sockets == 1 || pk_site_flags(at) & PK_FLAG_BACK || !pk_rounds_in(1000) || !may_wait_apart(at, ops, socket) ||
+	       (pk_self.aparts++ + (unsigned)pk_self.tid) % APART < DATED;
 }
 
 /* One attempt by way of the queue, in that manner. As pk_word_wait(), or OUT.
@@ -323,6 +341,7 @@ PK_NOINLINE int pk_turn_wait(const struct pk_site *site, const struct pk_deadlin
 	const struct pk_admit_ops *ops;
 	struct pk_record *r;
 	unsigned socket;
+	bool dated;
 	int ret;
 
 	if (!now.seen) {
@@ -336,9 +355,13 @@ PK_NOINLINE int pk_turn_wait(const struct pk_site *site, const struct pk_deadlin
 		return wait_in_handler(at, deadline);
 	if (!r || !ops)
 		return pk_word_wait(at, NULL, NULL, false, deadline);
-	pk_word_come(at);
 	socket = pk_socket_here(r->index);
-	if (waits_apart(at, ops, socket)) {
+	dated = is_dated(at, ops, socket);
+	if (dated)
+		pk_word_come(at);
+	else
+		pk_self.came = 0;
+	if (!dated || waits_apart(at, ops, socket)) {
 		pk_count_in(r, PK_STAT_bypassed);
 		return pk_word_wait(at, ops, NULL, false, deadline); /* it was in no queue, so nobody sleeps elsewhere because of it */
 	}

@@ -297,6 +297,16 @@ static bool spin(struct turn *t, unsigned budget)
 	return false;
 }
 
+/* Without a place, and once it has slept, it does as glibc's waiters do: it sets the word to 2 whether it is free or not, which takes the
+ * line once. To look first takes it twice, while everybody waits for who has been woken. */
+static bool claim(struct turn *t)
+{
+	if (pk_xchg_acquire(t->at->word, 2)) /* O6 */
+		return false;
+	own(t->at);
+	return true;
+}
+
 /* Whether who waits for the word by spinning is served in time. */
 static void mark(const struct pk_site *at, bool slow)
 {
@@ -365,12 +375,14 @@ static void note_other(const struct pk_site *at, uint64_t ns)
 	pk_self.won.rounds = pk_self.won.waited = 0;
 }
 
-/* Who has waited apart has got it, after so many sleeps, of which it knows when the last one ended. */
-static void note_apart(const struct pk_site *at, unsigned slept)
+/* Who has waited apart has got it, after so many sleeps. `dated`: it knows when the last one ended (turn.c). */
+static void note_apart(const struct pk_site *at, unsigned slept, bool dated)
 {
 	if (slept >= VAIN && !(pk_load_relaxed(&at->gate->flags) & PK_FLAG_BACK))
 		pk_or_relaxed(&at->gate->flags, PK_FLAG_BACK);
-	pk_order_bypassed(&at->gate->queue, pk_self.came);
+	if (!dated)
+		return;
+	pk_order_bypassed(&at->gate->queue);
 	note_other(at, pk_self.came);
 }
 
@@ -379,7 +391,7 @@ int pk_word_wait(const struct pk_site *at, const struct pk_admit_ops *ops, struc
 {
 	const struct pk_site now = {at->word, at->gate, at->spin, at->marks, at->pass, at->owner, NULL};
 	struct turn t = {.at = &now, .ops = ops, .w = w, .take = slept ? 2 : 1};
-	bool alone, away, look = false, apart = ops && !w;
+	bool alone, away, look = false, apart = ops && !w, dated = apart && pk_self.came;
 	unsigned looks = 0, sleeps = 0;
 	int late = 0;
 
@@ -396,7 +408,7 @@ int pk_word_wait(const struct pk_site *at, const struct pk_admit_ops *ops, struc
 		regard(&t, NULL);
 	}
 	/* Without a place in a queue nothing bounds how many spin: as in glibc, none. */
-	while (!spin(&t, t.budget = t.w ? head_budget(&t) : 0)) {
+	while (!(t.w || t.take == 1 ? spin(&t, t.budget = t.w ? head_budget(&t) : 0) : claim(&t))) {
 		int seen = pk_load_relaxed(at->word);
 		bool nap;
 
@@ -426,7 +438,7 @@ int pk_word_wait(const struct pk_site *at, const struct pk_admit_ops *ops, struc
 			return late;
 		if (look && !apart && at->pass(at->word))
 			return EALREADY;
-		if (apart)
+		if (dated)
 			pk_self.came = pk_clock_ns();
 		t.take = 2;
 		t.nap = !nap;
@@ -437,7 +449,7 @@ int pk_word_wait(const struct pk_site *at, const struct pk_admit_ops *ops, struc
 			regard(&t, NULL);
 	}
 	if (apart)
-		note_apart(at, sleeps);
+		note_apart(at, sleeps, dated);
 	if (!w)
 		return 0;
 	if (t.take == 1 && t.budget)
