@@ -413,6 +413,11 @@ uint64_t sim_random(void)
 	return roll(&sim_self->dice);
 }
 
+uint64_t sim_chance(void)
+{
+	return roll(&sim_self->chance);
+}
+
 /* ---- before and after ---- */
 
 static char *reserve(char *at, uint64_t size)
@@ -475,6 +480,7 @@ struct sim_thread *sim_spawn(void (*body)(unsigned number), unsigned number, uns
 	alive++;
 	/* A little later than those before it: nothing is done by all at once. */
 	t->remaining = roll(&dice) % 1000;
+	t->chance = roll(&dice);
 	if (sim_cpus[cpu].current) {
 		enqueue(&sim_cpus[cpu], t);
 		tick_at(&sim_cpus[cpu], sim_machine.quantum);

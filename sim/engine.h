@@ -55,7 +55,7 @@ struct sim_thread {
 	jmp_buf place;
 	ucontext_t start;
 	bool started;
-	uint64_t dice;
+	uint64_t dice, chance;
 	/* What it has loaded from since its last round of spinning. */
 	struct sim_line *seen[SIM_WATCHES];
 	unsigned loads, loads_before;
@@ -111,6 +111,7 @@ void sim_resume(struct sim_thread *t, uint64_t at);
 void sim_yield(void);
 uint64_t sim_time(void); /* now, and what it has spent since */
 uint64_t sim_random(void);
+uint64_t sim_chance(void); /* the same, of what happens to it: it does what it does all the same */
 
 /* A blocked thread is about to be woken: it will not be late. Then it can go on; who calls
  * has paid for it meanwhile. */

@@ -169,6 +169,15 @@ static enum sim_level reach(const struct sim_line *l, unsigned core)
 	return l->owner != NOBODY || level == SIM_LEVELS ? level : farthest(l, core);
 }
 
+/* Or a bit more or less. If all ways took as long as the last time threads would meet in step, and a few cycles more in one of them decide
+ * for good who comes first. */
+static uint64_t travel(unsigned cycles)
+{
+	unsigned most = cycles * sim_machine.vary / 100;
+
+	return cycles - most + (most ? sim_chance() % (2 * most + 1) : 0);
+}
+
 /* A request travels for half of a transfer, and waits for those before it. Until its turn
  * whoever has the line goes on using it: so the near ones win races, and who has just let a
  * lock go may have it again before somebody far away has heard of it. Returns what has been
@@ -178,7 +187,7 @@ static unsigned request(struct sim_line *l, enum sim_level level)
 	struct sim_thread *t = sim_self, **last = &l->asking;
 	unsigned paid = level < SIM_LEVELS ? half(level) : 0;
 
-	sim_wait_until(sim_time() + paid, false);
+	sim_wait_until(sim_time() + travel(paid), false);
 	if (sim_now >= l->free && !l->asking)
 		return paid;
 	while (*last)

@@ -53,6 +53,8 @@ static bool set(const char *key, const char *value)
 			      &rest) == 5;
 	if (!strcmp(key, "memory"))
 		return sscanf(value, "%u %u%c", &m->local, &m->remote, &rest) == 2;
+	if (!strcmp(key, "vary"))
+		return sscanf(value, "%u%c", &m->vary, &rest) == 1 && m->vary <= 100;
 	for (unsigned l = 0; l < SIM_LEVELS; l++)
 		if (!strcmp(key, names[l]))
 			return sscanf(value, "%u %u %u%c", &m->at[l].clean, &m->at[l].dirty, &m->at[l].write, &rest) ==

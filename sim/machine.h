@@ -13,6 +13,8 @@
  *		less than that, unmodified and modified; and to get it for writing
  *	memory	LOCAL REMOTE: to read a line that is in no cache
  *	share	PERCENT: how much of a read keeps the line from its next reader
+ *	vary	PERCENT: how much sooner or later, at most, a request arrives than after half of a transfer; 0
+ *		if left out. On a chip it depends on where on it who asks, who has the line, and who knows of it are
  *	atomic	a read-modify-write of a line that one holds
  *	relax	a round of a spin loop
  *	syscall, futex
@@ -45,6 +47,7 @@ struct sim_machine {
 	unsigned mhz;
 	struct sim_latency at[SIM_LEVELS];
 	unsigned local, remote; /* memory */
+	unsigned vary;
 	unsigned share, atomic, relax, syscall, futex, wake, wakeup, change, quantum, granularity;
 	/* How many in all, and CPUs in one of each level. */
 	unsigned cpus, all_cores, all_nodes;

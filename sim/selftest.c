@@ -148,6 +148,45 @@ START_TEST(at_a_distance)
 }
 END_TEST
 
+/* Ways differ: by no more than is said, and not always to one side. */
+enum { WAYS = 100 };
+
+static unsigned below, above;
+
+static void dirties_many(unsigned number)
+{
+	(void)number;
+	for (unsigned i = 0; i < WAYS; i++)
+		cost(HN_ADD, i);
+}
+
+static void reads_many(unsigned number)
+{
+	const unsigned dirty = machine.at[SIM_SYSTEM].dirty, most = machine.at[SIM_SYSTEM].clean / 2 / 4;
+
+	(void)number;
+	sim_work(1000000);
+	for (unsigned i = 0; i < WAYS; i++) {
+		unsigned took = (unsigned)cost(HN_LOAD, i);
+
+		ck_assert_uint_ge(took, dirty - most);
+		ck_assert_uint_le(took, dirty + most);
+		below += took < dirty - most / 2;
+		above += took > dirty + most / 2;
+	}
+}
+
+START_TEST(at_about_a_distance)
+{
+	sim_machine.vary = 25;
+	sim_spawn(dirties_many, 0, 0);
+	sim_spawn(reads_many, 1, 16);
+	run();
+	ck_assert_uint_ge(below, WAYS / 10);
+	ck_assert_uint_ge(above, WAYS / 10);
+}
+END_TEST
+
 /* ---- two who increment one word in turn: as often as the line can travel ---- */
 
 static uint64_t word;
@@ -362,6 +401,7 @@ int main(void)
 	tcase_add_checked_fixture(lines, setup, NULL);
 	tcase_add_test(lines, alone);
 	tcase_add_loop_test(lines, at_a_distance, 0, SIM_LEVELS);
+	tcase_add_test(lines, at_about_a_distance);
 	tcase_add_loop_test(lines, ping_pong, 1, SIM_LEVELS);
 	tcase_add_test(lines, crowd);
 	suite_add_tcase(s, lines);
