@@ -78,14 +78,12 @@ PK_INLINE bool pk_order_sees(const struct pk_queue *q, bool far)
 
 /* It tells.
  *
- * By chance (n - 1) / n of all hand-overs go to another of n sockets, x. The order does not pay where x * (4x - 1) / 8 do: a sixteenth
- * with two sockets, three with four, a bit more than a quarter with eight, as simulated; where they are cache groups of one socket, to
- * which the lock's way is not so long, five sixths of that (sim/FINDINGS.md). */
+ * The order does not pay where a sixteenth of the hand-overs for each other socket go to another one, or a third in any case, as
+ * simulated; where the sockets are cache groups of one, to which the lock's way is not so long, two thirds of that (sim/FINDINGS.md). */
 PK_INLINE void pk_order_tell(struct pk_queue *q)
 {
-	const uint64_t n = pk_sockets, others = n - 1;
-	const int bound = (int)(PK_ORDER_SEEN * PK_ORDER_WEIGHT * others * (3 * n - 4) / (8 * n * n)) *
-			  (pk_sockets_are_caches ? 5 : 6) / 6;
+	const int others = (int)pk_sockets - 1, most = 3 * others < 16 ? 3 * others : 16, /* of 48 */
+		  bound = PK_ORDER_SEEN / 48 * PK_ORDER_WEIGHT * most * (pk_sockets_are_caches ? 2 : 3) / 3;
 	int was = pk_aux_hint(q, PK_HINT_ORDER), more = (int)pk_self.ordered.far * PK_ORDER_WEIGHT - bound, is;
 
 	pk_self.ordered.seen = pk_self.ordered.far = 0;
@@ -106,7 +104,7 @@ PK_INLINE void pk_order_excuse(const struct pk_queue *q)
 }
 
 /* Somebody has got the lock who has stayed away from its queue, as its order does not pay, and is counted: one in APART is. What the
- * thread has seen before says nothing any more when the order is tried again. */
+ * thread has seen before says nothing any more when the order is tried again (but of one that has not been counted since). */
 PK_INLINE void pk_order_bypassed(struct pk_queue *q)
 {
 	unsigned was;

@@ -538,9 +538,17 @@ static int sleep_blocked(struct pk_waiter *w, const struct pk_deadline *deadline
 		if (!blocked && state != PK_CLAIMED && state != PK_PARKED)
 			return 0;
 		if (!blocked && w->manner == PK_ENDLESS) {
-			/* Awake as it was, it may see a signal that is half done, and is not behind others. */
-			if (state == PK_CLAIMED && !pk_spent(&passing))
-				continue;
+			/* If it has been awake it may see a signal that is half done, and is not behind others. (One that was roused looks the
+			 * same.) A handler may give its place up, as if it slept. */
+			if (state == PK_CLAIMED) {
+				bool over;
+
+				pk_store_relaxed(&pk_self.asleep, true);
+				over = pk_spent(&passing);
+				pk_store_relaxed(&pk_self.asleep, false);
+				if (!over)
+					continue;
+			}
 			pk_self.calm = 0;
 			pk_store_relaxed(&w->manner, PK_UNTIMED); /* from now on it has one */
 		}

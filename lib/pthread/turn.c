@@ -199,15 +199,15 @@ static bool may_wait_apart(const struct pk_site *at, const struct pk_admit_ops *
  * word, as glibc's waiters do, to be woken by unlocks. On one socket there is a head all the same, which spins, and costs one
  * CPU; with several each of its looks would take the line far away. Not by a policy that was chosen for its order; not if the
  * head has lost patience; nor one that has others of a broadcast behind it (cond.c). Who comes back is noted in any
- * case: heads from the lot want to know it (word.c). */
+ * case, if its wait is dated: heads from the lot want to know it (word.c). */
 static bool waits_apart(const struct pk_site *at, const struct pk_admit_ops *ops, unsigned socket)
 {
 	return pk_self.came && pk_lot_adapts_to(at, socket) && !is_used_again(at) && may_wait_apart(at, ops, socket);
 }
 
 /* Whether it is back at once is known by the time when it has got the lock the last time, and by when it comes. With several sockets, where
- * waiters apart do nothing that glibc's do not do, these two looks at the clock would be most of what the wait costs (sim/FINDINGS.md);
- * the second one is what everybody waits for. So one pair of waits in so many says what there is to be said, about the order, too. */
+ * waiters apart do nothing else that glibc's do not do, these looks at the clock would be what they cost more (sim/FINDINGS.md); for the one of
+ * who has just been woken everybody waits. So one pair of waits in so many says what there is to be said, about the order, too. */
 static bool is_dated(const struct pk_site *at, const struct pk_admit_ops *ops, unsigned socket)
 {
 	return pk_sockets == 1 || pk_site_flags(at) & PK_FLAG_BACK || !pk_rounds_in(1000) || !may_wait_apart(at, ops, socket) ||

@@ -7,6 +7,7 @@
  *	0	1	any thread: takes it
  *	0	2	a thread that has slept: takes it, somebody may still sleep
  *	1	2	a thread that is about to sleep
+ *	1, 2	2	one that has slept, before it knows whether it sleeps again
  *	1, 2	0	the owner; after 2 it wakes one sleeper
  * A head that naps leaves it at 1: nobody is to wake it. If it had been woken in the stead of others who sleep there, they wait
  * until it has set the word, or its place has been given up (turn.c).

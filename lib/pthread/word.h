@@ -48,7 +48,8 @@ enum { PK_NAP_US = 50 };
 void pk_word_come(const struct pk_site *at);
 
 /* Wait until the word is ours. `w` is the head of the queue of policy
- * `ops`, or null; with `ops`, but no w, the caller waits apart (turn.c). `slept`: the thread has slept already, and may have been moved
+ * `ops`, or null; with `ops`, but no w, the caller waits apart (turn.c), dated if pk_self.came
+ * is not 0. `slept`: the thread has slept already, and may have been moved
  * to the word meanwhile. Returns 0, or ETIMEDOUT, or EALREADY if the site's
  * `pass` was successful: then the word is as if we had never been there, and who sleeps on it will be woken. */
 int pk_word_wait(const struct pk_site *at, const struct pk_admit_ops *ops, struct pk_waiter *w, bool slept,
