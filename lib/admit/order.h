@@ -83,7 +83,7 @@ PK_INLINE bool pk_order_sees(const struct pk_queue *q, bool far)
 PK_INLINE void pk_order_tell(struct pk_queue *q)
 {
 	const int others = (int)pk_sockets - 1, most = 3 * others < 16 ? 3 * others : 16, /* of 48 */
-		  bound = PK_ORDER_SEEN / 48 * PK_ORDER_WEIGHT * most * (pk_sockets_are_caches ? 2 : 3) / 3;
+		  bound = PK_ORDER_SEEN * PK_ORDER_WEIGHT * most * (pk_sockets_are_caches ? 2 : 3) / (48 * 3);
 	int was = pk_aux_hint(q, PK_HINT_ORDER), more = (int)pk_self.ordered.far * PK_ORDER_WEIGHT - bound, is;
 
 	pk_self.ordered.seen = pk_self.ordered.far = 0;

@@ -211,7 +211,7 @@ static bool waits_apart(const struct pk_site *at, const struct pk_admit_ops *ops
 static bool is_dated(const struct pk_site *at, const struct pk_admit_ops *ops, unsigned socket)
 {
 	return pk_sockets == 1 || pk_site_flags(at) & PK_FLAG_BACK || !pk_rounds_in(1000) || !may_wait_apart(at, ops, socket) ||
-	       (pk_self.aparts++ + (unsigned)pk_self.tid) % APART < DATED;
+	       (pk_self.bypasses++ + (unsigned)pk_self.tid) % APART < DATED;
 }
 
 /* One attempt by way of the queue, in that manner. As pk_word_wait(), or OUT.

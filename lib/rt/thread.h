@@ -77,7 +77,7 @@ struct pk_thread {
 	/* Those behind it in a broadcast, whom it has to see to once it has the mutex again (pthread/cond.c). */
 	struct pk_waiter *chain;
 	uint8_t calm;  /* waits for condition variables with a timer, but no deadline, since one without was roused; 64 at most */
-	uint8_t aparts; /* how often it has waited apart, where few of these waits are dated (pthread/turn.c) */
+	uint8_t bypasses; /* how often it has waited apart, where few of these waits are dated (pthread/turn.c) */
 	int parent;    /* the tid that it had before the last fork */
 	bool asleep;   /* on its node, or as the head on the lock word */
 	bool acts;     /* on a cancellation: its handlers may wait, but not be cancelled */

@@ -238,7 +238,7 @@ static void *wait_for_it(void *at)
 {
 	pk_self.chain = chain;
 	pk_thread_record();
-	pk_self.aparts = (uint8_t)((dated ? 0 : 2) - pk_self.tid); /* whether it is, if it waits apart */
+	pk_self.bypasses = (uint8_t)((dated ? 0 : 2) - pk_self.tid); /* whether it is, if it waits apart */
 	pk_store_release(&tid, gettid());
 	ck_assert_int_eq(pk_turn_wait(at, NULL), 0);
 	entered = pk_thread_record()->stat[PK_STAT_entered];
@@ -257,12 +257,10 @@ static void await_asleep(void)
 
 /* The order does not pay: who comes sleeps at the word, whether somebody is in the queue or not. Else, or if users of the lock come back
  * at once, or a head has lost patience, or by another policy, or where waiters are to sleep in the queue, or it is no mutex, or
- * with others of a broadcast behind it, or where nobody may spin, it queues. */
-enum { ROWS = 12 };
-
+ * with others of a broadcast behind it, or where nobody may spin, it queues. All that once dated, and once not. */
 START_TEST(stays_away)
 {
-	const int n = _i, row = n % ROWS;
+	enum { ROWS = 12 };
 	static const struct {
 		const char *policy, *topology, *parking;
 		unsigned order;
@@ -282,11 +280,12 @@ START_TEST(stays_away)
 		{"shfl", "2x8", "auto", PK_ORDER_LIMIT, 0, true, true, true, false},
 		{"shfl", "2x2", "auto", PK_ORDER_LIMIT, 0, true, true, false, false},
 	};
+	const int row = _i % ROWS;
 	struct pk_site at = site(table[row].marks);
 	const struct pk_admit_ops *ops;
 	pthread_t thread;
 
-	dated = n < ROWS;
+	dated = _i < ROWS;
 	make(table[row].policy, table[row].topology, table[row].parking);
 	ops = pk_policy_for(0);
 	gate.flags = table[row].flags;
@@ -331,11 +330,11 @@ START_TEST(few_are_dated)
 		int dated, counted, pairs;
 	} table[] = {{"2x8", 0, 2, 2, 1}, {"1x8", 0, 32, 0, 0}, {"2x8", PK_FLAG_BACK, 32, 0, 0}};
 	struct pk_site at = site(true);
-	int dated = 0, pairs = 0;
+	int times = 0, pairs = 0;
 	bool last = false;
 
 	make("shfl", table[_i].topology, "auto");
-	pk_self.aparts = (uint8_t)(250u - (unsigned)pk_self.tid); /* it begins anew amidst them */
+	pk_self.bypasses = (uint8_t)(250u - (unsigned)pk_self.tid); /* it begins anew amidst them */
 	set_order(PK_ORDER_LIMIT);
 	gate.flags = table[_i].flags;
 	for (int n = 0; n < 2 * PK_ORDER_APART; n++) {
@@ -346,7 +345,7 @@ START_TEST(few_are_dated)
 		ck_assert_int_eq(pk_turn_wait(&at, NULL), 0);
 		ck_assert_int_eq(word, 1);
 		if (pk_self.came) {
-			dated++;
+			times++;
 			pairs += last;
 			ck_assert(pk_self.won.ns || _i);
 		} else {
@@ -354,7 +353,7 @@ START_TEST(few_are_dated)
 		}
 		last = pk_self.came;
 	}
-	ck_assert_int_eq(dated, table[_i].dated);
+	ck_assert_int_eq(times, table[_i].dated);
 	ck_assert_int_eq(table[_i].pairs ? pairs : 0, table[_i].pairs);
 	ck_assert_uint_eq(order(), PK_ORDER_LIMIT + (unsigned)table[_i].counted);
 }
