@@ -308,6 +308,8 @@ int glibc_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex)
 	glibc_mutex_unlock(mutex);
 	await_token(w, next & 1, next >> 1);
 	pk_sub_release(&w->users, USER);
+	if (!is_plain(mutex))
+		return EINVAL;
 	/* Others that were woken may sleep at the mutex, so it is taken as one that is waited for. */
 	while (pk_xchg_acquire(&mutex->__data.__lock, 2) != 0)
 		sleep_on(&mutex->__data.__lock, 2);

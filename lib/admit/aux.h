@@ -79,9 +79,11 @@ PK_INLINE void pk_aux_set_hint(struct pk_queue *q, enum pk_aux_hint which, unsig
 {
 	uint64_t aux = pk_load_relaxed(&q->aux);
 	uint64_t others = aux >> 32 ? 0 : aux & ~pk_hint_bits(which);
+	uint64_t set = others | ((uint64_t)value << which & pk_hint_bits(which));
 
-	if (!pk_aux_exact(q, aux))
-		pk_cas_relaxed(&q->aux, &aux, others | ((uint64_t)value << which & pk_hint_bits(which)));
+	/* Not if it is so already: the line is the lock's. */
+	if (aux != set && !pk_aux_exact(q, aux))
+		pk_cas_relaxed(&q->aux, &aux, set);
 }
 
 /* Whether a tail names somebody of this process. */

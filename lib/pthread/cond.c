@@ -72,6 +72,7 @@
 #include "rt/fork.h"
 #include "rt/probe.h"
 #include "rt/real.h"
+#include "rt/spin.h"
 #include "rt/topology.h"
 #include "rt/watch.h"
 
@@ -84,10 +85,13 @@ enum {
 	LOCK_ROUNDS = 100,
 	/* How many waiters a signal looks at for one of its own socket. */
 	LOCAL_WAITERS = 32,
-	/* Those of a broadcast are put in order by so many sockets. */
+	/* Those of a broadcast are put in order by so many sockets, and cache groups. */
 	CHAINS = 16,
+	GROUPS = 64,
 	/* Waiters that a broadcast without the mutex wakes: this many, or the first of more. */
 	FEW = 8,
+	/* So many at most wake at once though their mutex is held, with several sockets. */
+	AHEAD = 4,
 	/* Of those whom a broadcast has moved its thread wakes so many, when it has unlocked the mutex. */
 	CALLED = 16,
 	/* After so many waits with a timer a thread sleeps without one, until it has to be roused. */
@@ -286,11 +290,26 @@ static void join(struct chain *a, const struct chain *b)
 	a->last = b->last;
 }
 
-/* All of them, socket by socket, the caller's first, and in order of arrival in each: the mutex and what it protects go
- * round the machine once then. Of very many sockets some share a chain. */
+/* Put w into the chain of its socket, behind the latest one of its cohort, if there is one. */
+static void add(struct chain *to, struct pk_waiter **latest, struct pk_waiter *w)
+{
+	struct pk_waiter *before = *latest;
+
+	*latest = w;
+	if (!before || before == to->last || before->socket != w->socket || before->cohort != w->cohort) {
+		join(to, &(struct chain){w, w});
+		return;
+	}
+	pk_store_relaxed(&w->next, pk_load_relaxed(&before->next));
+	pk_store_relaxed(&before->next, w);
+}
+
+/* All of them, socket by socket, the caller's first, in each cohort by cohort, and else in order of arrival: the mutex and what it
+ * protects go round the machine once then. Of very many sockets some share a chain, and of cohorts some are not kept together. */
 static struct pk_waiter *claim_all(struct pk_cond *c)
 {
 	struct chain all = {NULL, NULL}, of[CHAINS];
+	struct pk_waiter *latest[GROUPS] = {NULL};
 	struct pk_waiter *last = last_of(c), *w, *next;
 	unsigned n = pk_sockets < CHAINS ? pk_sockets : CHAINS, here = n > 1 ? socket_here() : 0;
 
@@ -298,7 +317,7 @@ static struct pk_waiter *claim_all(struct pk_cond *c)
 	for (w = last ? last->next : NULL; w; w = w == last ? NULL : next) {
 		next = w->next;
 		if (claim(c, w))
-			join(&of[w->socket % n], &(struct chain){w, w});
+			add(&of[w->socket % n], &latest[w->cohort % GROUPS], w);
 	}
 	for (unsigned i = 0; i < n; i++)
 		join(&all, &of[(here + i) % n]);
@@ -324,6 +343,16 @@ static void wake(struct pk_waiter *w)
 			return; /* a handler has forked, and they are the parent's */
 		pk_waiter_free(w);
 		w = next;
+	}
+}
+
+/* Let each of the chain lock the mutex by itself. */
+static void wake_each(struct pk_waiter *w)
+{
+	for (struct pk_waiter *next; w; w = next) {
+		next = pk_load_relaxed(&w->next);
+		pk_store_relaxed(&w->next, NULL);
+		wake(w);
 	}
 }
 
@@ -395,11 +424,7 @@ static void deliver_to(struct pk_queue *home, bool owner, struct pk_waiter *firs
 	unsigned n = 1;
 
 	if (goes_apart(home, owner, first)) {
-		for (; first; first = next) {
-			next = pk_load_relaxed(&first->next);
-			pk_store_relaxed(&first->next, NULL);
-			wake(first);
-		}
+		wake_each(first);
 	} else if (!owner) {
 		wake(first);
 	} else if ((ops = pk_policy_for(pk_mutex_policy(m))) && ops->splice) { /* its holder may look at it */
@@ -420,14 +445,17 @@ static void deliver_to(struct pk_queue *home, bool owner, struct pk_waiter *firs
 
 /* The only waiter that there was is woken at once, though the caller holds its mutex: nobody else is there to fight for it, and
  * by the time that the waiter is up the mutex has been let go. To move it would cost a system call before the one that wakes
- * it, and both threads wait for that. */
-static bool goes_ahead(const struct pk_queue *owned, const struct pk_waiter *w)
+ * it, and both threads wait for that. With several sockets, where they may spin, so are a few: in the queue each would wait for lines
+ * from far away while the others wait for it (sim/FINDINGS.md). */
+static bool goes_ahead(struct pk_queue *owned, const struct pk_waiter *w)
 {
 	struct pk_mutex *m;
+	unsigned n = 0;
 
-	if (!owned || w->home != owned || pk_load_relaxed(&w->next))
-		return false;
-	m = mutex_of(w->home);
+	for (; w; w = pk_load_relaxed(&w->next))
+		if (!owned || w->home != owned || n++ >= (pk_sockets > 1 && pk_spin_limit(w->socket) ? AHEAD : 1))
+			return false;
+	m = mutex_of(owned);
 	return pk_load_relaxed(&m->lock) == 1 && !pk_queue_busy(owned) &&
 	       !(pk_load_relaxed(&m->kind) & (PK_FLAG_LOT | PK_FLAG_QUEUE));
 }
@@ -437,7 +465,7 @@ static bool goes_ahead(const struct pk_queue *owned, const struct pk_waiter *w)
 static void deliver(struct pk_queue *owned, struct pk_waiter *chain, bool all)
 {
 	if (chain && all && goes_ahead(owned, chain)) {
-		wake(chain);
+		wake_each(chain);
 		return;
 	}
 	while (chain) {

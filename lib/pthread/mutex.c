@@ -13,6 +13,7 @@
 #include "rt/probe.h"
 #include "rt/real.h"
 #include "rt/spin.h"
+#include "rt/topology.h"
 #include "rt/watch.h"
 
 /* The thread has a tid, and the kind is one that we serve. If not, begin() gives
@@ -238,13 +239,15 @@ int pk_mutex_cond_lock(pthread_mutex_t *mutex, bool user)
 	return ret;
 }
 
+/* Who is woken ahead of its turn tries. On several sockets only once: a thief that spins takes the lock's line from the one whose turn it is,
+ * and from the owner, whose way back for it is far. */
 static bool steal(struct pk_queue *q)
 {
 	struct pk_mutex *m = (struct pk_mutex *)((char *)q - offsetof(struct pk_mutex, queue));
 	struct pk_site at = site(m, NULL);
 	struct pk_record *r = pk_self.record; /* null: this is the child of a handler that forked */
 
-	return r && pk_waiters_idle(r) && pk_word_steal(&at);
+	return r && pk_waiters_idle(r) && (pk_sockets > 1 ? pk_word_barge(&at) : pk_word_steal(&at));
 }
 
 void pk_mutex_cond_settle(pthread_mutex_t *mutex, struct pk_waiter *w, bool queued, bool user)

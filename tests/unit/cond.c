@@ -8,8 +8,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "admit/admit.h"
+#include "admit/list.h"
 #include "pthread/cond-shared.h"
+#include "pthread/lot.h"
 #include "pthread/mutex.h"
 #include "rt/config.h"
 #include "rt/real.h"
@@ -22,7 +23,7 @@ enum { MAX = 8, NOBODY = -1 };
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t cond = PTHREAD_COND_INITIALIZER;
 static pthread_t thread[MAX];
-static unsigned socket_of[MAX];
+static unsigned socket_of[MAX], cohort_of[MAX];
 static int order[MAX], returned;
 
 static void setup(const char *policy, const char *topology)
@@ -47,6 +48,7 @@ static void *wait_once(void *arg)
 
 	pk_mutex_lock(&mutex);
 	socket_of[me] = pk_socket_here(pk_thread_record()->index);
+	cohort_of[me] = pk_lot_cohort(socket_of[me], pk_self.record->index);
 	ck_assert_int_eq(pk_cond_wait(&cond, &mutex), 0);
 	order[returned++] = me;
 	pk_mutex_unlock(&mutex);
@@ -112,6 +114,50 @@ START_TEST(fifo_broadcast)
 		ck_assert_int_eq(pthread_join(thread[i], NULL), 0);
 		ck_assert_int_eq(order[i], i);
 	}
+}
+END_TEST
+
+/* In which order those of a broadcast are to come: of the caller's socket first, where a cohort keeps together behind its first
+ * one. */
+static int expect(int *who, unsigned here, unsigned sockets)
+{
+	bool comes[MAX] = {false};
+	int n = 0;
+
+	for (unsigned s = 0; s < sockets; s++)
+		for (int i = 0; i < MAX; i++)
+			for (int j = i; j < MAX && socket_of[i] == (here + s) % sockets && !(j == i && comes[i]); j++)
+				if (cohort_of[j] == cohort_of[i]) {
+					comes[j] = true;
+					who[n++] = j;
+				}
+	return n;
+}
+
+/* Two sockets with two cache groups each, of which threads are in turn. */
+START_TEST(by_socket_and_cache)
+{
+	unsigned here;
+	int who[MAX];
+
+	setup("word", "2x2x4x1@thread");
+	pk_lot_setup("auto");
+	pk_levels_read("", "cache,node");
+	pk_lot_divide();
+	here = pk_socket_here(pk_thread_record()->index);
+	start(MAX);
+	for (int i = 0; i < 4; i++)
+		for (int j = 0; j < i; j++)
+			ck_assert_uint_ne(cohort_of[i], cohort_of[j]);
+	pk_mutex_lock(&mutex);
+	pk_cond_broadcast(&cond);
+	usleep(1000);
+	pk_mutex_unlock(&mutex);
+	for (int i = 0; i < MAX; i++)
+		ck_assert_int_eq(pthread_join(thread[i], NULL), 0);
+	ck_assert_int_eq(expect(who, here, 2), MAX);
+	for (int i = 0; i < MAX; i++)
+		ck_assert_int_eq(order[i], who[i]);
 }
 END_TEST
 
@@ -269,5 +315,58 @@ START_TEST(alone)
 }
 END_TEST
 
-UNIT("cond", {fifo, 6}, {fifo_broadcast, 1}, {local, 1}, {ghosts, 1}, {without_node, 1}, {destroy_waits, 1},
+static const struct {
+	const char *topology;
+	int waiters, word;
+	bool woken;
+} few_of[] = {
+	{"4x4@thread", 2, 1, true}, {"4x4@thread", 4, 1, true},	 {"4x4@thread", 5, 1, false}, {"4x4@thread", 3, 2, false},
+	{"1x8", 2, 1, false},	    {"8x2@thread", 2, 1, false},
+};
+
+/* A few are woken at once by a broadcast with the mutex held, where there are several sockets, and threads may spin; not if somebody
+ * may sleep for the mutex. Else they are moved. */
+START_TEST(few)
+{
+	int n = few_of[_i].waiters;
+
+	setup("shfl", few_of[_i].topology);
+	pk_thread_record();
+	start(n);
+	pk_mutex_lock(&mutex);
+	pk_mutex_of(&mutex)->lock = few_of[_i].word;
+	pk_cond_broadcast(&cond);
+	ck_assert_uint_eq(pk_stat_sum(PK_STAT_signalled), few_of[_i].woken ? (unsigned)n : 0);
+	ck_assert_uint_eq(pk_stat_sum(PK_STAT_morphed), few_of[_i].woken ? 0 : (unsigned)n);
+	pk_mutex_unlock(&mutex);
+	for (int i = 0; i < n; i++)
+		ck_assert_int_eq(pthread_join(thread[i], NULL), 0);
+}
+END_TEST
+
+/* Who is woken ahead of its turn, while the mutex is held, looks once with several sockets (_i 0), and is a thief that spins with one. */
+START_TEST(tries_once)
+{
+	struct pk_waiter *second;
+	bool spun = false;
+
+	pk_config.spin = 300000000;
+	setup("shfl", _i ? "1x16" : "4x4@thread");
+	pk_thread_record();
+	start(MAX);
+	pk_mutex_lock(&mutex);
+	pk_cond_broadcast(&cond);
+	second = pk_list_next(pk_self.moved.first);
+	pk_list_call(pk_self.record, second);
+	for (int i = 0; i < 2000 && !spun; i++, usleep(100)) /* until it has waited in the queue for a while, or spins */
+		spun = pk_load_relaxed(&pk_mutex_of(&mutex)->kind) & PK_FLAG_SPINNER;
+	ck_assert_uint_eq(spun, _i);
+	pk_config.spin = 300;
+	pk_mutex_unlock(&mutex);
+	for (int i = 0; i < MAX; i++)
+		ck_assert_int_eq(pthread_join(thread[i], NULL), 0);
+}
+END_TEST
+
+UNIT("cond", {fifo, 6}, {fifo_broadcast, 1}, {by_socket_and_cache, 1}, {few, 6}, {tries_once, 2}, {local, 1}, {ghosts, 1}, {without_node, 1}, {destroy_waits, 1},
      {shared_marks, 1}, {alone, 5})
