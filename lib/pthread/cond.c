@@ -90,7 +90,7 @@ enum {
 	GROUPS = 64,
 	/* Waiters that a broadcast without the mutex wakes: this many, or the first of more. */
 	FEW = 8,
-	/* So many at most wake at once though their mutex is held, with several sockets. */
+	/* So many at most wake at once though their mutex is held, where they may spin for it. */
 	AHEAD = 4,
 	/* Of those whom a broadcast has moved its thread wakes so many, when it has unlocked the mutex. */
 	CALLED = 16,
@@ -445,15 +445,15 @@ static void deliver_to(struct pk_queue *home, bool owner, struct pk_waiter *firs
 
 /* The only waiter that there was is woken at once, though the caller holds its mutex: nobody else is there to fight for it, and
  * by the time that the waiter is up the mutex has been let go. To move it would cost a system call before the one that wakes
- * it, and both threads wait for that. With several sockets, where they may spin, so are a few: in the queue each would wait for lines
- * from far away while the others wait for it (sim/FINDINGS.md). */
+ * it, and both threads wait for that. So are a few, where they may spin: in the queue each would take lines from one another while the
+ * others wait for it (sim/FINDINGS.md). */
 static bool goes_ahead(struct pk_queue *owned, const struct pk_waiter *w)
 {
 	struct pk_mutex *m;
 	unsigned n = 0;
 
 	for (; w; w = pk_load_relaxed(&w->next))
-		if (!owned || w->home != owned || n++ >= (pk_sockets > 1 && pk_spin_limit(w->socket) ? AHEAD : 1))
+		if (!owned || w->home != owned || n++ >= (pk_spin_limit(w->socket) ? AHEAD : 1))
 			return false;
 	m = mutex_of(owned);
 	return pk_load_relaxed(&m->lock) == 1 && !pk_queue_busy(owned) &&
