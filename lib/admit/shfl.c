@@ -273,7 +273,7 @@ static void leave(struct pk_queue *q, struct pk_waiter *w, int *held)
 	if (!n)
 		return;
 	/* Not before that: n's line is ours by now (pk_list_inherit()), and may have been others' until then. */
-	tells = held && pk_order_learns && !pk_list_gone(n) && pk_order_sees(q, n->socket != socket);
+	tells = held && pk_order_learns && pk_sockets > 1 && !pk_list_gone(n) && pk_order_sees(q, n->socket != socket);
 	pk_list_promote(q, n, held, by);
 	if (tells) /* behind that, for which n waits */
 		pk_order_tell(q);

@@ -71,7 +71,7 @@ static bool by_cache; /* a cohort is a cache group */
 void pk_lot_setup(const char *parking)
 {
 	pk_lot_adapts = !strcmp(parking, "auto") && pk_spin_anywhere();
-	pk_order_learns = pk_lot_adapts && pk_sockets > 1;
+	pk_order_learns = pk_lot_adapts;
 	pk_lot_open = pk_lot_adapts || !strcmp(parking, "socket");
 	by_cache = false;
 }
@@ -118,10 +118,14 @@ enum pk_manner pk_lot_manner(const struct pk_site *at, unsigned socket)
 	return pk_spin_crowded() ? PK_STAYS : PK_LEAVES;
 }
 
+bool pk_lot_pays(const struct pk_site *at)
+{
+	return pk_order_pays(at->seen ? &at->seen->queue : &at->gate->queue);
+}
+
 bool pk_lot_apart(const struct pk_site *at, unsigned socket)
 {
-	return pk_lot_adapts_to(at, socket) &&
-	       (pk_sockets == 1 || !pk_order_pays(at->seen ? &at->seen->queue : &at->gate->queue));
+	return pk_lot_adapts_to(at, socket) && (pk_sockets == 1 || !pk_lot_pays(at));
 }
 
 static const void *object_of(const struct pk_gate *gate)

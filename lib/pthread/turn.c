@@ -190,7 +190,7 @@ static bool is_used_again(const struct pk_site *at)
 
 static bool may_wait_apart(const struct pk_site *at, const struct pk_admit_ops *ops, unsigned socket)
 {
-	return pk_lot_apart(at, socket) && ops->policy == PK_POLICY_shfl && !pk_self.chain && (pk_sockets > 1 || pk_site_busy(at)) &&
+	return pk_lot_apart(at, socket) && ops->policy == PK_POLICY_shfl && !pk_self.chain && (pk_sockets > 1 || pk_site_busy(at) || !pk_lot_pays(at)) &&
 	       !(pk_site_flags(at) & PK_FLAG_QUEUE);
 }
 
@@ -210,7 +210,7 @@ static bool waits_apart(const struct pk_site *at, const struct pk_admit_ops *ops
  * who has just been woken everybody waits. So one pair of waits in so many says what there is to be said, about the order, too. */
 static bool is_dated(const struct pk_site *at, const struct pk_admit_ops *ops, unsigned socket)
 {
-	return pk_sockets == 1 || pk_site_flags(at) & PK_FLAG_BACK || !pk_rounds_in(1000) || !may_wait_apart(at, ops, socket) ||
+	return (pk_sockets == 1 && pk_lot_pays(at)) || pk_site_flags(at) & PK_FLAG_BACK || !pk_rounds_in(1000) || !may_wait_apart(at, ops, socket) ||
 	       (pk_self.bypasses++ + (unsigned)pk_self.tid) % APART < DATED;
 }
 

@@ -117,6 +117,8 @@ struct turn {
 	bool again;	     /* others come back for it at once, */
 	bool alone;	     /* and nobody is behind it */
 	bool nap;	     /* woken in vain */
+	int owner;	     /* whom a head has seen last, */
+	unsigned owners;     /* and how many, one after the other */
 };
 
 /* Overtaken for too long? A head that sleeps is woken by an unlock, so whenever it gets here again it has been
@@ -244,6 +246,22 @@ static void own(const struct pk_site *at)
 		pk_store_relaxed(at->owner, pk_self.tid);
 }
 
+/* The head sees another thread have it. Where there is one socket, and others wait apart, it is told whether it is of use (admit/order.h);
+ * now, as nobody waits for the head: the critical section is another one's. */
+static void is_passed(struct turn *t, int owner)
+{
+	struct pk_queue *q = &t->at->gate->queue;
+
+	t->owner = owner;
+	t->owners++;
+	if (pk_sockets > 1 || t->again || !pk_order_learns)
+		return;
+	if (t->owners == PK_ORDER_PASSES)
+		pk_order_passes(q);
+	else if (t->owners == 1 && pk_order_sees(q, false))
+		pk_order_tell(q);
+}
+
 /* Spin for so many rounds; true when the word has been taken.
  *
  * A head looks away for longer and longer: each look takes the line from the holder, who,
@@ -270,8 +288,13 @@ static bool spin(struct turn *t, unsigned budget)
 				return true;
 			}
 			t->lost = true;
-		} else if (widest && t->at->owner && !pk_load_relaxed(t->at->owner) && ++nobodys == NOBODYS) {
-			gap = widest = seldom(t, widest, whole);
+		} else if (widest && t->at->owner) {
+			int owner = pk_load_relaxed(t->at->owner);
+
+			if (!owner && ++nobodys == NOBODYS)
+				gap = widest = seldom(t, widest, whole);
+			else if (owner && owner != t->owner)
+				is_passed(t, owner);
 		}
 		if (t->w && budget <= tend) {
 			unsigned spent = t->ops->tend ? t->ops->tend(&t->at->gate->queue, t->w, t->at->word) : 0;

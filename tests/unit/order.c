@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* SPDX-FileCopyrightText: 2026 The parkade authors */
-/* Mutexes on machines of several sockets: whether it pays to put their queue in order (admit/order.h), and who stays away from it if
- * not (pthread/turn.c, pthread/word.c). */
+/* Whether it pays to queue for a mutex: to put the queue in order, on machines of several sockets; or to have a head (admit/order.h). And who stays
+ * away from it if not (pthread/turn.c, pthread/word.c). */
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
@@ -54,29 +54,36 @@ static const struct pk_queue *elsewhere(void)
 	return other;
 }
 
-/* A thread that has seen so many hand-overs tells of so many to other sockets. */
+/* A thread that has seen so many hand-overs, or heads, tells of so many to other sockets, or that are passed over. */
 static void tell(unsigned far)
 {
-	for (unsigned n = 0; n < PK_ORDER_SEEN; n++)
-		ck_assert_int_eq(pk_order_sees(&gate.queue, n < far), n == PK_ORDER_SEEN - 1);
+	const unsigned enough = pk_order_enough();
+
+	for (unsigned n = 0; n < enough; n++)
+		ck_assert_int_eq(pk_order_sees(&gate.queue, n < far), n == enough - 1);
 	pk_order_tell(&gate.queue);
 	ck_assert_uint_eq(pk_self.ordered.seen, 0);
 	ck_assert_uint_eq(pk_self.ordered.far, 0);
 }
 
 /* Of 48 hand-overs 3 may go to the other socket of two, 9 to others of four, 16 of eight, and 10 to other cache groups, and those make up for
- * as many that go there beyond; but what a thread tells once is no more than two, either way. */
+ * as many that go there beyond; but what a thread tells once is no more than two, either way. With one socket, of 24 heads 3 may be passed over. */
 START_TEST(is_weighed)
 {
 	static const struct {
 		const char *topology;
-		unsigned bound, most; /* of far ones, in 32ths; and as whole ones */
+		unsigned enough, bound, most; /* of far ones, in 32ths; and as whole ones */
 		bool caches;
-	} table[] = {{"2x4", 96, 3, false}, {"4x4", 288, 9, false}, {"8x4", 512, 16, false}, {"8x4", 341, 10, true}};
+	} table[] = {{"2x4", 48, 96, 3, false},
+		     {"4x4", 48, 288, 9, false},
+		     {"8x4", 48, 512, 16, false},
+		     {"8x4", 48, 341, 10, true},
+		     {"1x8", 24, 109, 3, false}};
 	const unsigned bound = table[_i].bound, most = table[_i].most;
 
 	make("shfl", table[_i].topology, "auto");
 	pk_sockets_are_caches = table[_i].caches;
+	ck_assert_uint_eq(pk_order_enough(), table[_i].enough);
 	tell(0);
 	ck_assert_uint_eq(order(), 0);
 	set_order(100);
@@ -226,6 +233,69 @@ START_TEST(hand_overs_count)
 }
 END_TEST
 
+static int owner, owners;
+static bool nobodys;
+
+/* It is nobody's for a moment, and then so many others have the lock, one after the other, while the head looks after the queue. */
+static unsigned hand_on(struct pk_queue *q, struct pk_waiter *w, const int *held)
+{
+	(void)q;
+	(void)w;
+	(void)held;
+	if (nobodys)
+		owner = nobodys = 0;
+	else if (owners)
+		owner = 100 + owners--;
+	return 0;
+}
+
+/* A head says when it has seen another one have the lock, and when it has seen four: with one socket, for the default's locks, unless their users
+ * come back at once. After 24 it tells. */
+START_TEST(heads_count)
+{
+	static const struct {
+		const char *topology, *parking;
+		uint64_t flags;
+		int owners; /* after the first one */
+		unsigned before, seen, far;
+		bool other; /* what it has seen before is of another lock */
+	} table[] = {
+		{"1x8", "auto", 0, 0, 0, 1, 0, false},	 {"1x8", "auto", 0, 2, 0, 1, 0, false},		    {"1x8", "auto", 0, 3, 0, 1, 1, false},
+		{"1x8", "auto", 0, 6, 0, 1, 1, false},	 {"2x8", "auto", 0, 6, 0, 0, 0, false},		    {"1x8", "auto", PK_FLAG_BACK, 6, 0, 0, 0, false},
+		{"1x8", "queue", 0, 6, 0, 0, 0, false},	 {"1x8", "auto", 0, 6, 22, 23, 1, false},	    {"1x8", "auto", 0, 6, 23, 0, 0, false},
+		{"1x8", "auto", 0, 6, 22, 22, 0, true},
+	};
+	struct pk_admit_ops ops = pk_shfl;
+	struct pk_site at = site(true);
+	struct timespec soon;
+	const struct pk_deadline deadline = {&soon, CLOCK_MONOTONIC};
+	const struct pk_queue *seen;
+	struct pk_waiter *w;
+
+	make("shfl", table[_i].topology, table[_i].parking);
+	pk_config.spin = at.spin = 100000; /* it looks more often than it takes */
+	at.owner = &owner;
+	ops.tend = hand_on;
+	gate.flags = table[_i].flags;
+	seen = table[_i].other ? elsewhere() : &gate.queue;
+	for (unsigned n = 0; n < table[_i].before; n++)
+		pk_order_sees(seen, false);
+	set_order(500);
+	owners = table[_i].owners;
+	owner = 200;
+	nobodys = owners > 0;
+	word = 1;
+	soon = pk_clock_after(1000);
+	w = new_node(&pk_shfl);
+	ck_assert_int_eq(pk_shfl.enter(&gate.queue, w, NULL), PK_IS_HEAD);
+	ck_assert_int_eq(pk_word_wait(&at, &ops, w, false, &deadline), ETIMEDOUT);
+	ck_assert_int_eq(owners, 0);
+	ck_assert_uint_eq(pk_self.ordered.seen, table[_i].seen);
+	ck_assert_uint_eq(pk_self.ordered.far, table[_i].far);
+	ck_assert_uint_eq(order(), table[_i].before < 23 ? 500 : 500 - PK_ORDER_CLIP);
+}
+END_TEST
+
 /* ---- who stays away ---- */
 
 static pid_t tid;
@@ -260,7 +330,7 @@ static void await_asleep(void)
  * with others of a broadcast behind it, or where nobody may spin, it queues. All that once dated, and once not. */
 START_TEST(stays_away)
 {
-	enum { ROWS = 12 };
+	enum { ROWS = 14 };
 	static const struct {
 		const char *policy, *topology, *parking;
 		unsigned order;
@@ -270,6 +340,8 @@ START_TEST(stays_away)
 		{"shfl", "2x8", "auto", PK_ORDER_LIMIT, 0, true, true, false, true},
 		{"shfl", "2x8", "auto", PK_ORDER_LIMIT, 0, false, true, false, true},
 		{"shfl", "8x4", "auto", PK_ORDER_MOST - 1, PK_FLAG_SLOW, true, true, false, true},
+		{"shfl", "1x8", "auto", PK_ORDER_LIMIT, 0, false, true, false, true},
+		{"shfl", "1x8", "auto", PK_ORDER_LIMIT - 1, 0, false, true, false, false},
 		{"shfl", "2x8", "auto", PK_ORDER_LIMIT - 1, 0, true, true, false, false},
 		{"shfl", "2x8", "auto", PK_ORDER_LIMIT - 1, 0, false, true, false, false},
 		{"shfl", "2x8", "auto", PK_ORDER_LIMIT, PK_FLAG_BACK, true, true, false, false},
@@ -321,33 +393,39 @@ START_TEST(stays_away)
 END_TEST
 
 /* Two waits apart in a row, of 32, look at the clock when they come and when they are woken, and count; with one socket all look, and none
- * counts. So they do if users of the lock are said to come back at once. */
+ * counts, as long as heads pay. So they do if users of the lock are said to come back at once. */
 START_TEST(few_are_dated)
 {
 	static const struct {
 		const char *topology;
+		unsigned order;
 		uint64_t flags;
 		int dated, counted, pairs;
-	} table[] = {{"2x8", 0, 2, 2, 1}, {"1x8", 0, 32, 0, 0}, {"2x8", PK_FLAG_BACK, 32, 0, 0}};
+		bool busy;
+	} table[] = {{"2x8", PK_ORDER_LIMIT, 0, 2, 2, 1, false},
+		     {"1x8", PK_ORDER_LIMIT, 0, 2, 2, 1, false},
+		     {"1x8", PK_ORDER_LIMIT - 1, 0, 32, 0, 0, true},
+		     {"2x8", PK_ORDER_LIMIT, PK_FLAG_BACK, 32, 0, 0, false}};
 	struct pk_site at = site(true);
 	int times = 0, pairs = 0;
 	bool last = false;
 
 	make("shfl", table[_i].topology, "auto");
 	pk_self.bypasses = (uint8_t)(250u - (unsigned)pk_self.tid); /* it begins anew amidst them */
-	set_order(PK_ORDER_LIMIT);
+	set_order(table[_i].order);
 	gate.flags = table[_i].flags;
+	gate.queue.tail = table[_i].busy ? pk_waiter_name(new_node(&pk_shfl)) : 0;
 	for (int n = 0; n < 2 * PK_ORDER_APART; n++) {
 		word = 0;
 		pk_self.won.ns = 0;
 		pk_self.came = 1;
-		pk_self.soon = true;
+		pk_self.soon = !table[_i].busy;
 		ck_assert_int_eq(pk_turn_wait(&at, NULL), 0);
 		ck_assert_int_eq(word, 1);
 		if (pk_self.came) {
 			times++;
 			pairs += last;
-			ck_assert(pk_self.won.ns || _i);
+			ck_assert(pk_self.won.ns || !table[_i].pairs);
 		} else {
 			ck_assert_uint_eq(pk_self.won.ns, 0);
 		}
@@ -355,7 +433,7 @@ START_TEST(few_are_dated)
 	}
 	ck_assert_int_eq(times, table[_i].dated);
 	ck_assert_int_eq(table[_i].pairs ? pairs : 0, table[_i].pairs);
-	ck_assert_uint_eq(order(), PK_ORDER_LIMIT + (unsigned)table[_i].counted);
+	ck_assert_uint_eq(order(), table[_i].order + (unsigned)table[_i].counted);
 }
 END_TEST
 
@@ -383,15 +461,16 @@ START_TEST(is_excused)
 }
 END_TEST
 
-/* Nor does it when the order is tried again: who has waited apart has forgotten it, but what is of another lock. */
+/* Nor does it when the order is tried again: who has waited apart has forgotten it, but what is of another lock (_i 1). With one socket, where
+ * heads pay, others wait apart, too, and forget nothing (2). */
 START_TEST(begins_anew)
 {
 	struct pk_site at = site(true);
 	const struct pk_queue *seen;
 
-	make("shfl", "2x8", "auto");
-	set_order(PK_ORDER_LIMIT);
-	seen = _i ? elsewhere() : &gate.queue;
+	make("shfl", _i == 2 ? "1x8" : "2x8", "auto");
+	set_order(_i == 2 ? 1 : PK_ORDER_LIMIT);
+	seen = _i == 1 ? elsewhere() : &gate.queue;
 	for (unsigned n = 0; n < 5; n++)
 		pk_order_sees(seen, true);
 	word = 0;
@@ -428,5 +507,5 @@ START_TEST(knows_when_it_woke)
 }
 END_TEST
 
-UNIT("order", {is_weighed, 4}, {one_at_a_time, 1}, {is_tried_again, 1}, {is_kept_apart, 1}, {hand_overs_count, 8}, {stays_away, 2 * 12},
-     {few_are_dated, 3}, {is_excused, 3}, {begins_anew, 2}, {knows_when_it_woke, 2})
+UNIT("order", {is_weighed, 5}, {one_at_a_time, 1}, {is_tried_again, 1}, {is_kept_apart, 1}, {hand_overs_count, 8}, {heads_count, 10}, {stays_away, 2 * 14},
+     {few_are_dated, 4}, {is_excused, 3}, {begins_anew, 3}, {knows_when_it_woke, 2})
