@@ -2,16 +2,16 @@
 /* SPDX-FileCopyrightText: 2026 The parkade authors */
 /* Whether it pays to queue for a lock: learnt for each lock.
  *
- * Where there are several sockets: a queue in order keeps the lock on one socket for a while, if enough of those who wait are there. If not, nearly each
- * hand-over is to another socket, and costs more than by glibc's protocol, whose waiters sleep: those of a queue are awake,
- * look at the lock, and write to each other's nodes (sim/FINDINGS.md). What tells is how often the queue hands the lock to
- * another socket, beside how often chance would. Where the order does not pay who comes stays away from the queue
+ * Where there are several sockets: a queue in order keeps the lock on one of them for a while, if enough of those who wait are
+ * there. If not, nearly each hand-over is to another socket, and costs more than by glibc's protocol, whose waiters sleep: those
+ * of a queue are awake, look at the lock, and write to each other's nodes (sim/FINDINGS.md). What tells is how often the queue
+ * hands the lock to another socket, beside how often chance would. Where the order does not pay who comes stays away from the queue
  * (pthread/turn.c); after so many such waits it is tried again.
  *
- * Where there is one: all wait apart but the head, which spins to have the lock as soon as it is let go, while sleepers wake up. If others
- * are always awake, as more threads than CPUs want it, or take it many times while the head's look is on its way, as each cache
- * group is far from the next one, it costs more than it brings. What tells is how many have had the lock while the head waited.
- * Where they are many there is no head, until that is tried again.
+ * Where there is one: all wait apart but the head, which spins to have the lock as soon as it is let go, while sleepers wake up.
+ * If others are always awake, as more threads than CPUs want it, or take it many times while the head's look is on its way, as
+ * each cache group is far from the next one, it costs more than it brings. What tells is how many have had the lock while the
+ * head waited. Where they are many there is no head, until that is tried again.
  *
  * Each thread counts what it hands on of one lock, and tells the lock when it has seen so many: hundreds of threads that begin at once
  * hand on by chance for a while, and have said nothing by then. What one tells counts for so much at most, so that little too much of it,
@@ -77,8 +77,8 @@ PK_INLINE bool pk_order_names(const struct pk_queue *q)
 	return pk_self.ordered.queue == pk_order_name(q);
 }
 
-/* The queue hands the lock on, to another socket or not, or has a head that waits; true: the thread has seen enough to tell. If it comes to several locks in
- * turn it counts for one of them at a time, and for another one if that does not come again. (Signal handlers may lock: then
+/* The queue hands the lock on, to another socket or not, or has a head that waits; true: the thread has seen enough to tell. If it
+ * comes to several locks in turn it counts for one of them at a time, and for another one if that does not come again. (Signal handlers may lock: then
  * a count may be lost.) */
 PK_INLINE bool pk_order_sees(const struct pk_queue *q, bool far)
 {

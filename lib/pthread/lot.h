@@ -46,7 +46,7 @@ enum pk_manner pk_lot_manner(const struct pk_site *at, unsigned socket);
 /* Whether those who wait for that lock, on that socket, had better do so at its word, as glibc's waiters do: the above, and there
  * is one socket, or the order of the queue does not pay (pthread/turn.c, admit/order.h). */
 bool pk_lot_apart(const struct pk_site *at, unsigned socket);
-/* Whether it pays to queue for the lock, as far as is known (admit/order.h). */
+/* Whether it pays to queue for that lock, or on one socket to have a head, as far as is known (admit/order.h). */
 bool pk_lot_pays(const struct pk_site *at);
 
 /* Sleep until called, or until that time (CLOCK_MONOTONIC) at the latest. May return
