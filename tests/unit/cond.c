@@ -55,10 +55,14 @@ static void *wait_once(void *arg)
 	return NULL;
 }
 
+static const unsigned *serials; /* of the waiters' records, if it matters */
+
 /* Waiters, in the order of their numbers. */
 static void start(int n)
 {
 	for (int i = 0; i < n; i++) {
+		while (serials && pk_arena_used() < serials[i])
+			pk_record_take();
 		ck_assert_int_eq(pthread_create(&thread[i], NULL, wait_once, (void *)(intptr_t)i), 0);
 		while (waiting() != (unsigned)i + 1)
 			usleep(100);
@@ -134,21 +138,25 @@ static int expect(int *who, unsigned here, unsigned sockets)
 	return n;
 }
 
-/* Two sockets with two cache groups each, of which threads are in turn. */
+/* Two sockets with two cache groups each, of which threads are in turn; or with forty, of which one of the first socket and one of the other share
+ * a place in what the broadcast remembers: these are not kept together, but stay with their sockets. */
 START_TEST(by_socket_and_cache)
 {
+	static const unsigned far[MAX] = {80, 129, 160, 161, 209, 240, 241, 289};
 	unsigned here;
 	int who[MAX];
 
-	setup("word", "2x2x4x1@thread");
+	setup("word", _i ? "2x40x3x1@thread" : "2x2x4x1@thread");
 	pk_lot_setup("auto");
 	pk_levels_read("", "cache,node");
 	pk_lot_divide();
 	here = pk_socket_here(pk_thread_record()->index);
+	serials = _i ? far : NULL;
 	start(MAX);
-	for (int i = 0; i < 4; i++)
+	for (int i = 0; i < 4 && !_i; i++)
 		for (int j = 0; j < i; j++)
 			ck_assert_uint_ne(cohort_of[i], cohort_of[j]);
+	ck_assert(!_i || (cohort_of[0] == cohort_of[2] && cohort_of[1] == cohort_of[0] + 64 && socket_of[1] != socket_of[0]));
 	pk_mutex_lock(&mutex);
 	pk_cond_broadcast(&cond);
 	usleep(1000);
@@ -157,7 +165,10 @@ START_TEST(by_socket_and_cache)
 		ck_assert_int_eq(pthread_join(thread[i], NULL), 0);
 	ck_assert_int_eq(expect(who, here, 2), MAX);
 	for (int i = 0; i < MAX; i++)
-		ck_assert_int_eq(order[i], who[i]);
+		if (!_i)
+			ck_assert_int_eq(order[i], who[i]);
+		else if (i)
+			ck_assert((socket_of[order[i - 1]] == here) >= (socket_of[order[i]] == here));
 }
 END_TEST
 
@@ -368,5 +379,5 @@ START_TEST(tries_once)
 }
 END_TEST
 
-UNIT("cond", {fifo, 6}, {fifo_broadcast, 1}, {by_socket_and_cache, 1}, {few, 7}, {tries_once, 2}, {local, 1}, {ghosts, 1}, {without_node, 1}, {destroy_waits, 1},
+UNIT("cond", {fifo, 6}, {fifo_broadcast, 1}, {by_socket_and_cache, 2}, {few, 7}, {tries_once, 2}, {local, 1}, {ghosts, 1}, {without_node, 1}, {destroy_waits, 1},
      {shared_marks, 1}, {alone, 5})
