@@ -128,7 +128,7 @@ PK_INLINE void pk_order_excuse(const struct pk_queue *q)
 		pk_self.ordered.far = 0;
 }
 
-/* Somebody has got the lock who has stayed away from its queue, as its order does not pay, and is counted: one in APART is. What the
+/* Somebody has got the lock who has stayed away from its queue, as that does not pay, and is counted: one in APART is. What the
  * thread has seen before says nothing any more when the order is tried again (but of one that has not been counted since). */
 PK_INLINE void pk_order_bypassed(struct pk_queue *q)
 {
@@ -137,7 +137,7 @@ PK_INLINE void pk_order_bypassed(struct pk_queue *q)
 	if (!pk_order_learns)
 		return;
 	was = pk_aux_hint(q, PK_HINT_ORDER);
-	if (pk_order_names(q) && (pk_sockets > 1 || was >= PK_ORDER_LIMIT))
+	if (pk_order_names(q))
 		pk_self.ordered.seen = pk_self.ordered.far = 0;
 	if (was >= PK_ORDER_LIMIT)
 		pk_aux_set_hint(q, PK_HINT_ORDER, (was + 1) % PK_ORDER_MOST);

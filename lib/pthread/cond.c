@@ -10,7 +10,7 @@
  * *Wait morphing*: the signal of a thread that holds the mutex does not wake its waiter
  * to fight for the mutex, but moves it, asleep, into the mutex's admission queue. There
  * it is like a waiter that has parked, and wakes when its turn comes. (But for one who is
- * alone, as many are: goes_ahead().) A thread that does
+ * alone, as many are, or a few: goes_ahead().) A thread that does
  * not hold the mutex must not touch it, since it may be gone as soon as a waiter is let
  * loose. So it wakes those that it signals if they are few; else the first, and the
  * others are a *chain* behind that one (`next`), which moves them when it has got the

@@ -254,7 +254,7 @@ static void is_passed(struct turn *t, int owner)
 
 	t->owner = owner;
 	t->owners++;
-	if (pk_sockets > 1 || t->again || !pk_order_learns)
+	if (pk_sockets > 1 || t->again || !pk_order_learns || t->ops->policy != PK_POLICY_shfl)
 		return;
 	if (t->owners == PK_ORDER_PASSES)
 		pk_order_passes(q);
@@ -399,14 +399,16 @@ static void note_other(const struct pk_site *at, uint64_t ns)
 	pk_self.won.rounds = pk_self.won.waited = 0;
 }
 
-/* Who has waited apart has got it, after so many sleeps. `dated`: it knows when the last one ended (turn.c). */
-static void note_apart(const struct pk_site *at, unsigned slept, bool dated)
+/* Who has waited apart has got it, after so many sleeps. `dated`: it knows when the last one ended (turn.c). `counts`: it has stayed away as it
+ * does not pay to queue. */
+static void note_apart(const struct pk_site *at, unsigned slept, bool dated, bool counts)
 {
 	if (slept >= VAIN && !(pk_load_relaxed(&at->gate->flags) & PK_FLAG_BACK))
 		pk_or_relaxed(&at->gate->flags, PK_FLAG_BACK);
 	if (!dated)
 		return;
-	pk_order_bypassed(&at->gate->queue);
+	if (counts)
+		pk_order_bypassed(&at->gate->queue);
 	note_other(at, pk_self.came);
 }
 
@@ -416,6 +418,7 @@ int pk_word_wait(const struct pk_site *at, const struct pk_admit_ops *ops, struc
 	const struct pk_site now = {at->word, at->gate, at->spin, at->marks, at->pass, at->owner, NULL};
 	struct turn t = {.at = &now, .ops = ops, .w = w, .take = slept ? 2 : 1};
 	bool alone, away, look = false, apart = ops && !w, dated = apart && pk_self.came;
+	const bool counts = dated && (pk_sockets > 1 || !pk_lot_pays(at));
 	unsigned looks = 0, sleeps = 0;
 	int late = 0;
 
@@ -473,7 +476,7 @@ int pk_word_wait(const struct pk_site *at, const struct pk_admit_ops *ops, struc
 			regard(&t, NULL);
 	}
 	if (apart)
-		note_apart(at, sleeps, dated);
+		note_apart(at, sleeps, dated, counts);
 	if (!w)
 		return 0;
 	if (t.take == 1 && t.budget)

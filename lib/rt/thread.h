@@ -31,8 +31,9 @@ struct pk_thread {
 		int got;	/* EBUSY, or what a look has got: 0 the word, EALREADY by `pass` */
 	} wanted;
 	unsigned spins_us; /* since when it has a place among the spinners (rt/spin.c) */
-	/* Of the lock whose queue has that name: how many of its hand-overs the thread has seen, and to another socket, since it has
-	 * told of them; and how often it has come to others since (admit/order.h). */
+	/* Of the lock whose queue has that name: how many of its hand-overs the thread has seen, and to another socket (or, with one, how
+	 * often it has waited as its head, and was passed over), since it has told of them; and how often it has come to others since
+	 * (admit/order.h). */
 	struct {
 		unsigned queue : 12, others : 8, seen : 6, far : 6;
 	} ordered;

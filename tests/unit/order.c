@@ -258,12 +258,13 @@ START_TEST(heads_count)
 		uint64_t flags;
 		int owners; /* after the first one */
 		unsigned before, seen, far;
-		bool other; /* what it has seen before is of another lock */
+		bool other;		/* what it has seen before is of another lock */
+		enum pk_policy policy; /* 0: the default's */
 	} table[] = {
-		{"1x8", "auto", 0, 0, 0, 1, 0, false},	 {"1x8", "auto", 0, 2, 0, 1, 0, false},		    {"1x8", "auto", 0, 3, 0, 1, 1, false},
-		{"1x8", "auto", 0, 6, 0, 1, 1, false},	 {"2x8", "auto", 0, 6, 0, 0, 0, false},		    {"1x8", "auto", PK_FLAG_BACK, 6, 0, 0, 0, false},
-		{"1x8", "queue", 0, 6, 0, 0, 0, false},	 {"1x8", "auto", 0, 6, 22, 23, 1, false},	    {"1x8", "auto", 0, 6, 23, 0, 0, false},
-		{"1x8", "auto", 0, 6, 22, 22, 0, true},
+		{"1x8", "auto", 0, 0, 0, 1, 0, false, 0},	 {"1x8", "auto", 0, 2, 0, 1, 0, false, 0},		    {"1x8", "auto", 0, 3, 0, 1, 1, false, 0},
+		{"1x8", "auto", 0, 6, 0, 1, 1, false, 0},	 {"2x8", "auto", 0, 6, 0, 0, 0, false, 0},		    {"1x8", "auto", PK_FLAG_BACK, 6, 0, 0, 0, false, 0},
+		{"1x8", "queue", 0, 6, 0, 0, 0, false, 0},	 {"1x8", "auto", 0, 6, 22, 23, 1, false, 0},	    {"1x8", "auto", 0, 6, 23, 0, 0, false, 0},
+		{"1x8", "auto", 0, 6, 22, 22, 0, true, 0},	 {"1x8", "auto", 0, 6, 0, 0, 0, false, PK_POLICY_mcs},
 	};
 	struct pk_admit_ops ops = pk_shfl;
 	struct pk_site at = site(true);
@@ -276,6 +277,7 @@ START_TEST(heads_count)
 	pk_config.spin = at.spin = 100000; /* it looks more often than it takes */
 	at.owner = &owner;
 	ops.tend = hand_on;
+	ops.policy = table[_i].policy ? table[_i].policy : ops.policy;
 	gate.flags = table[_i].flags;
 	seen = table[_i].other ? elsewhere() : &gate.queue;
 	for (unsigned n = 0; n < table[_i].before; n++)
@@ -507,5 +509,5 @@ START_TEST(knows_when_it_woke)
 }
 END_TEST
 
-UNIT("order", {is_weighed, 5}, {one_at_a_time, 1}, {is_tried_again, 1}, {is_kept_apart, 1}, {hand_overs_count, 8}, {heads_count, 10}, {stays_away, 2 * 14},
+UNIT("order", {is_weighed, 5}, {one_at_a_time, 1}, {is_tried_again, 1}, {is_kept_apart, 1}, {hand_overs_count, 8}, {heads_count, 11}, {stays_away, 2 * 14},
      {few_are_dated, 4}, {is_excused, 3}, {begins_anew, 3}, {knows_when_it_woke, 2})
