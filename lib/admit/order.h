@@ -78,8 +78,8 @@ PK_INLINE bool pk_order_names(const struct pk_queue *q)
 }
 
 /* The queue hands the lock on, to another socket or not, or has a head that waits; true: the thread has seen enough to tell. If it
- * comes to several locks in turn it counts for one of them at a time, and for another one if that does not come again. (Signal handlers may lock: then
- * a count may be lost.) */
+ * comes to several locks in turn it counts for one of them at a time, and for another one if that does not come again. (Signal
+ * handlers may lock: then a count may be lost.) */
 PK_INLINE bool pk_order_sees(const struct pk_queue *q, bool far)
 {
 	if (!pk_order_names(q)) {
@@ -136,9 +136,9 @@ PK_INLINE void pk_order_bypassed(struct pk_queue *q)
 
 	if (!pk_order_learns)
 		return;
-	was = pk_aux_hint(q, PK_HINT_ORDER);
 	if (pk_order_names(q))
 		pk_self.ordered.seen = pk_self.ordered.far = 0;
+	was = pk_aux_hint(q, PK_HINT_ORDER);
 	if (was >= PK_ORDER_LIMIT)
 		pk_aux_set_hint(q, PK_HINT_ORDER, (was + 1) % PK_ORDER_MOST);
 }

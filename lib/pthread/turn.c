@@ -190,27 +190,28 @@ static bool is_used_again(const struct pk_site *at)
 
 static bool may_wait_apart(const struct pk_site *at, const struct pk_admit_ops *ops, unsigned socket)
 {
-	return pk_lot_apart(at, socket) && ops->policy == PK_POLICY_shfl && !pk_self.chain && (pk_sockets > 1 || pk_site_busy(at) || !pk_lot_pays(at)) &&
+	return pk_lot_apart(at, socket) && ops->policy == PK_POLICY_shfl && !pk_self.chain && (pk_site_busy(at) || !pk_lot_pays(at)) &&
 	       !(pk_site_flags(at) & PK_FLAG_QUEUE);
 }
 
 /* Where one socket has them all, or the order of the queue does not pay (admit/order.h), a queue is of use if who has the lock
  * comes back for it at once: sleepers are not woken for nothing then, and heads look away. Else who comes waits *apart*, at the
  * word, as glibc's waiters do, to be woken by unlocks. On one socket there is a head all the same, which spins, and costs one
- * CPU, as long as it pays (admit/order.h); with several each of its looks would take the line far away. Not by a policy that was chosen for its order; not if the
- * head has lost patience; nor one that has others of a broadcast behind it (cond.c). Who comes back is noted in any
- * case, if its wait is dated: heads from the lot want to know it (word.c). */
+ * CPU, as long as it pays (admit/order.h); with several each of its looks would take the line far away. Not by a policy that was
+ * chosen for its order; not if the head has lost patience; nor one that has others of a broadcast behind it (cond.c). Who comes
+ * back is noted in any case, if its wait is dated: heads from the lot want to know it (word.c). */
 static bool waits_apart(const struct pk_site *at, const struct pk_admit_ops *ops, unsigned socket)
 {
 	return pk_self.came && pk_lot_adapts_to(at, socket) && !is_used_again(at) && may_wait_apart(at, ops, socket);
 }
 
-/* Whether it is back at once is known by the time when it has got the lock the last time, and by when it comes. With several sockets, and where a head does not pay, where
- * waiters apart do nothing else that glibc's do not do, these looks at the clock would be what they cost more (sim/FINDINGS.md); for the one of
- * who has just been woken everybody waits. So one pair of waits in so many says what there is to be said, about the order, too. */
+/* Whether it is back at once is known by the time when it has got the lock the last time, and by when it comes. Where it does not pay to
+ * queue, and waiters do nothing else that glibc's do not do, these looks at the clock would be what they cost more
+ * (sim/FINDINGS.md); for the one of who has just been woken everybody waits. So one pair of waits in so many says what there is
+ * to be said, about that, too. */
 static bool is_dated(const struct pk_site *at, const struct pk_admit_ops *ops, unsigned socket)
 {
-	return (pk_sockets == 1 && pk_lot_pays(at)) || pk_site_flags(at) & PK_FLAG_BACK || !pk_rounds_in(1000) || !may_wait_apart(at, ops, socket) ||
+	return pk_lot_pays(at) || pk_site_flags(at) & PK_FLAG_BACK || !pk_rounds_in(1000) || !may_wait_apart(at, ops, socket) ||
 	       (pk_self.bypasses++ + (unsigned)pk_self.tid) % APART < DATED;
 }
 

@@ -246,9 +246,9 @@ static void own(const struct pk_site *at)
 		pk_store_relaxed(at->owner, pk_self.tid);
 }
 
-/* The head sees another thread have it. Where there is one socket, and others wait apart, it is told whether it is of use (admit/order.h);
- * now, as nobody waits for the head: the critical section is another one's. */
-static void is_passed(struct turn *t, int owner)
+/* The head sees another thread have it. Where there is one socket, and others wait apart, it tells whether a head is of use
+ * (admit/order.h); now, as nobody waits for it: the critical section is another one's. */
+static void see_owner(struct turn *t, int owner)
 {
 	struct pk_queue *q = &t->at->gate->queue;
 
@@ -294,7 +294,7 @@ static bool spin(struct turn *t, unsigned budget)
 			if (!owner && ++nobodys == NOBODYS)
 				gap = widest = seldom(t, widest, whole);
 			else if (owner && owner != t->owner)
-				is_passed(t, owner);
+				see_owner(t, owner);
 		}
 		if (t->w && budget <= tend) {
 			unsigned spent = t->ops->tend ? t->ops->tend(&t->at->gate->queue, t->w, t->at->word) : 0;
@@ -399,8 +399,8 @@ static void note_other(const struct pk_site *at, uint64_t ns)
 	pk_self.won.rounds = pk_self.won.waited = 0;
 }
 
-/* Who has waited apart has got it, after so many sleeps. `dated`: it knows when the last one ended (turn.c). `counts`: it has stayed away as it
- * does not pay to queue. */
+/* Who has waited apart has got it, after so many sleeps. `dated`: it knows when the last one ended (turn.c). `counts`: it has
+ * stayed away as it does not pay to queue. */
 static void note_apart(const struct pk_site *at, unsigned slept, bool dated, bool counts)
 {
 	if (slept >= VAIN && !(pk_load_relaxed(&at->gate->flags) & PK_FLAG_BACK))
@@ -418,7 +418,7 @@ int pk_word_wait(const struct pk_site *at, const struct pk_admit_ops *ops, struc
 	const struct pk_site now = {at->word, at->gate, at->spin, at->marks, at->pass, at->owner, NULL};
 	struct turn t = {.at = &now, .ops = ops, .w = w, .take = slept ? 2 : 1};
 	bool alone, away, look = false, apart = ops && !w, dated = apart && pk_self.came;
-	const bool counts = dated && (pk_sockets > 1 || !pk_lot_pays(at));
+	const bool counts = dated && !pk_lot_pays(at);
 	unsigned looks = 0, sleeps = 0;
 	int late = 0;
 
