@@ -9,6 +9,7 @@
 
 #include "pthread/attr.h"
 #include "pthread/cond.h"
+#include "pthread/trial.h"
 #include "pthread/turn.h"
 #include "rt/probe.h"
 #include "rt/real.h"
@@ -81,6 +82,7 @@ int pk_mutex_lock_wait(struct pk_mutex *m, const struct pk_deadline *deadline)
 	const struct pk_gate seen = pk_gate_look(pk_mutex_gate(m));
 	struct pk_site at = site(m, &seen);
 	struct pk_watched watched;
+	uint64_t kind;
 	bool watch;
 	int ret;
 
@@ -107,7 +109,19 @@ int pk_mutex_lock_wait(struct pk_mutex *m, const struct pk_deadline *deadline)
 		PK_PROBE1(mutex_timedlock_acquired, m);
 	else
 		PK_PROBE1(mutex_acquired, m);
-	return own(m, pk_load_relaxed(&m->kind), pk_self.tid);
+	kind = pk_load_relaxed(&m->kind);
+	if (pk_unlikely(kind & PK_FLAG_TRIED))
+		pk_trial_count(pk_mutex_gate(m));
+	return own(m, kind, pk_self.tid);
+}
+
+/* It is not to be taken as usual, or is taken. */
+static int lock_hard(struct pk_mutex *m, uint64_t kind, int tid, const struct pk_deadline *deadline)
+{
+	if ((kind & (PK_FLAG_QUEUE | PK_FLAG_TRIED)) != PK_FLAG_TRIED || !pk_mutex_take(m))
+		return pk_mutex_lock_wait(m, deadline);
+	pk_trial_count(pk_mutex_gate(m));
+	return own(m, kind, tid);
 }
 
 PK_INLINE int lock(struct pk_mutex *m, uint64_t kind, int tid, const struct pk_deadline *deadline)
@@ -119,8 +133,8 @@ PK_INLINE int lock(struct pk_mutex *m, uint64_t kind, int tid, const struct pk_d
 		if (is_type(kind, PTHREAD_MUTEX_ERRORCHECK_NP))
 			return EDEADLK;
 	}
-	if (pk_unlikely((kind & PK_FLAG_QUEUE) || !pk_mutex_take(m)))
-		return pk_mutex_lock_wait(m, deadline);
+	if (pk_unlikely((kind & (PK_FLAG_QUEUE | PK_FLAG_TRIED)) || !pk_mutex_take(m)))
+		return lock_hard(m, kind, tid, deadline);
 	return own(m, kind, tid);
 }
 

@@ -12,6 +12,7 @@
 #include "admit/list.h"
 #include "admit/order.h"
 #include "pthread/lot.h"
+#include "pthread/trial.h"
 #include "rt/clock.h"
 #include "rt/control.h"
 #include "rt/doze.h"
@@ -188,10 +189,28 @@ static bool is_used_again(const struct pk_site *at)
 	return false;
 }
 
-static bool may_wait_apart(const struct pk_site *at, const struct pk_admit_ops *ops, unsigned socket)
+/* Whether that is so, but the queue is of no use all the same, as far as has been tried (trial.h). Then nobody is said to come back. */
+static bool is_tried_apart(const struct pk_site *at, const struct pk_admit_ops *ops)
 {
-	return pk_lot_apart(at, socket) && ops->policy == PK_POLICY_shfl && !pk_self.chain && (pk_site_busy(at) || !pk_lot_pays(at)) &&
-	       !(pk_site_flags(at) & PK_FLAG_QUEUE);
+	const uint64_t flags = pk_site_flags(at);
+
+	if (ops->policy != PK_POLICY_shfl || !pk_trial_apart(at->gate, flags, pk_self.came, flags & PK_FLAG_BACK || pk_self.soon))
+		return false;
+	pk_self.back = pk_self.soon = pk_self.late = false;
+	if (flags & PK_FLAG_BACK)
+		pk_and_relaxed(&at->gate->flags, ~PK_FLAG_BACK);
+	return true;
+}
+
+static bool may_stay_away(const struct pk_site *at, const struct pk_admit_ops *ops)
+{
+	return ops->policy == PK_POLICY_shfl && !pk_self.chain && !(pk_site_flags(at) & PK_FLAG_QUEUE);
+}
+
+/* `headless`: nobody need be there who is to be the head. */
+static bool may_wait_apart(const struct pk_site *at, const struct pk_admit_ops *ops, unsigned socket, bool headless)
+{
+	return pk_lot_apart(at, socket) && (headless || pk_site_busy(at)) && may_stay_away(at, ops);
 }
 
 /* Where one socket has them all, or the order of the queue does not pay (admit/order.h), a queue is of use if who has the lock
@@ -202,7 +221,11 @@ static bool may_wait_apart(const struct pk_site *at, const struct pk_admit_ops *
  * back is noted in any case, if its wait is dated: heads from the lot want to know it (word.c). */
 static bool waits_apart(const struct pk_site *at, const struct pk_admit_ops *ops, unsigned socket)
 {
-	return pk_self.came && pk_lot_adapts_to(at, socket) && !is_used_again(at) && may_wait_apart(at, ops, socket);
+	if (!pk_self.came || !pk_lot_adapts_to(at, socket))
+		return false;
+	if (is_tried_apart(at, ops))
+		return may_stay_away(at, ops);
+	return !is_used_again(at) && may_wait_apart(at, ops, socket, !pk_lot_pays(at));
 }
 
 /* Whether it is back at once is known by the time when it has got the lock the last time, and by when it comes. Where it does not pay to
@@ -211,7 +234,7 @@ static bool waits_apart(const struct pk_site *at, const struct pk_admit_ops *ops
  * to be said, about that, too. */
 static bool is_dated(const struct pk_site *at, const struct pk_admit_ops *ops, unsigned socket)
 {
-	return pk_lot_pays(at) || pk_site_flags(at) & PK_FLAG_BACK || !pk_rounds_in(1000) || !may_wait_apart(at, ops, socket) ||
+	return pk_lot_pays(at) || pk_site_flags(at) & PK_FLAG_BACK || !pk_rounds_in(1000) || !may_wait_apart(at, ops, socket, true) ||
 	       (pk_self.bypasses++ + (unsigned)pk_self.tid) % APART < DATED;
 }
 

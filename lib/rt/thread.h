@@ -79,6 +79,8 @@ struct pk_thread {
 	struct pk_waiter *chain;
 	uint8_t calm;  /* waits for condition variables with a timer, but no deadline, since one without was roused; 64 at most */
 	uint8_t bypasses; /* how often it has waited apart, where few of these waits are dated (pthread/turn.c) */
+	uint8_t asked;	  /* how often it has waited for mutexes whose users come back, */
+	uint8_t counted;  /* and how often it has taken one that is tried, since it has told of that (pthread/trial.h) */
 	int parent;    /* the tid that it had before the last fork */
 	bool asleep;   /* on its node, or as the head on the lock word */
 	bool acts;     /* on a cancellation: its handlers may wait, but not be cancelled */

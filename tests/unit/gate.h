@@ -5,12 +5,14 @@
 #define GATE_H
 
 #include "pthread/lot.h"
+#include "pthread/trial.h"
 #include "pthread/turn.h"
 #include "rt/config.h"
 #include "rt/rounds.h"
 #include "rt/spin.h"
 #include "rt/thread.h"
 #include "rt/topology.h"
+#include "unit.h"
 
 enum { SPIN = 300, TRIES = 10000 };
 
@@ -32,6 +34,16 @@ static inline void make_with(const char *policy, const char *topology, const cha
 	pk_lot_setup(parking);
 	while (!pk_rounds_in(1000)) /* to find out how long a round is, even on a busy machine */
 		;
+}
+
+/* No mutex is tried while a test runs, as another one is. Trials begin by chance. */
+static inline void no_trials(void)
+{
+	static struct pk_gate other;
+
+	pk_self.asked = (uint8_t)-pk_self.tid;
+	pk_trial_apart(&other, 0, pk_clock_ns() + UINT64_C(3600000000000), true);
+	ck_assert_uint_eq(other.flags, PK_FLAG_TRIED);
 }
 
 static inline struct pk_site site(bool marks)

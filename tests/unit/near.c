@@ -25,6 +25,7 @@
 static void make(const char *topology, const char *parking)
 {
 	make_with("shfl", topology, parking);
+	no_trials();
 }
 
 /* How often the thread has done that. */
@@ -119,6 +120,7 @@ START_TEST(waits_without_a_place)
 	pthread_t thread;
 
 	make_with(table[_i].policy, table[_i].topology, table[_i].parking);
+	no_trials();
 	gate.flags = table[_i].flags;
 	if (table[_i].spin)
 		pk_config.spin = table[_i].spin;

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* SPDX-FileCopyrightText: 2026 The parkade authors */
+/* Trials: whether it pays to queue for a mutex whose users come back for it at once.
+ *
+ * It does if who has it uses it many times while the others sleep. It does not if its users have work in between: then there is time for
+ * others, and a queue, in which each hand-over is to a certain thread, has less of it used than glibc's protocol. By times the two
+ * cannot be told apart, as nobody sees what a thread does between two waits (sim/FINDINGS.md). So both ways are tried by turns, for a
+ * few milliseconds, and how often the mutex is taken is counted; the better one is kept for a while.
+ *
+ * One mutex of a process is tried at a time.
+ *
+ * State of PK_FLAG_TRIED (who locks the mutex counts: pthread/mutex.c)
+ *	0 -> 1	by who begins the trial
+ *	1 -> 0	by who ends it, or finds that another mutex is tried
+ * State of PK_FLAG_APART (all who wait for the mutex do so apart: pthread/turn.c)
+ *	any -> 0, 1	by who ends the trial
+ * Hints, both: one that is lost, or is set by chance, costs some speed until the next trial. Mutexes that come and go, and a fork in the midst of it,
+ * leave a trial without an end; the next one takes its place.
+ *
+ * Ledger
+ *  T1	lock: release by who begins, acquire by who counts: when it began, and that nothing was counted then. */
+#ifndef PK_PTHREAD_TRIAL_H
+#define PK_PTHREAD_TRIAL_H
+
+#include "base/layout.h"
+#include "rt/clock.h"
+#include "rt/thread.h"
+
+enum {
+	/* How long each way is tried at a time, and how often, both together. What is counted in the first half of it is not looked at:
+	 * sleepers of the way before have to wake up. */
+	PK_TRIAL_PHASE_NS = 1000000,
+	PK_TRIAL_PHASES = 8,
+	PK_TRIAL_NS = PK_TRIAL_PHASES * PK_TRIAL_PHASE_NS,
+	/* Fewer than so many say nothing. */
+	PK_TRIAL_LEAST = 500,
+	/* Apart is better if so small a part is missing: less is done for it, and heads of which others have the mutex more often are not yet
+	 * found out (admit/order.h). */
+	PK_TRIAL_SHARE = 32,
+	/* From its end to the next trial; twice as long after each that has said the same of the same mutex, up to so many times. */
+	PK_TRIAL_PAUSE_NS = 15 * PK_TRIAL_NS,
+	PK_TRIAL_PAUSES = 16,
+	/* One in so many of a thread's waits for mutexes whose users come back asks for one. */
+	PK_TRIAL_ASKS = 256,
+	/* A thread tells of so many at once. */
+	PK_TRIAL_COUNTS = 64,
+};
+
+/* Whether all who wait for that mutex are to do so apart. Called by who has to wait: with its flags, as they were a moment ago, and the
+ * time. `back`: as far as is known its users come back at once. */
+bool pk_trial_apart(struct pk_gate *gate, uint64_t flags, uint64_t now, bool back);
+
+/* Tell of what the thread has counted. */
+void pk_trial_tell(struct pk_gate *gate, uint64_t now);
+
+/* The thread has taken a mutex that is tried. */
+PK_INLINE void pk_trial_count(struct pk_gate *gate)
+{
+	if (++pk_self.counted >= PK_TRIAL_COUNTS)
+		pk_trial_tell(gate, pk_clock_ns());
+}
+
+#endif

@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: LGPL-2.1-or-later */
+/* SPDX-FileCopyrightText: 2026 The parkade authors */
+/* Whether it pays to queue for a mutex whose users come back at once is tried (pthread/trial.h); and who waits apart then
+ * (pthread/turn.c). */
+#include <string.h>
+
+#include "pthread/mutex.h"
+#include "pthread/trial.h"
+#include "gate.h"
+#include "nodes.h"
+
+static const uint64_t START = UINT64_C(1000000000000);
+
+static uint64_t flags(void)
+{
+	return gate.flags & (PK_FLAG_TRIED | PK_FLAG_APART);
+}
+
+/* Who waits for that gate, at that time, asks for a trial. */
+static bool ask(struct pk_gate *g, uint64_t now)
+{
+	pk_self.asked = (uint8_t)-pk_self.tid;
+	return pk_trial_apart(g, g->flags, now, true);
+}
+
+/* Time `part` percent of that phase. */
+static uint64_t at_phase(unsigned phase, unsigned part)
+{
+	return START + (uint64_t)phase * PK_TRIAL_PHASE_NS + part * (uint64_t)PK_TRIAL_PHASE_NS / 100;
+}
+
+static void tell(struct pk_gate *g, unsigned n, uint64_t now)
+{
+	pk_self.counted = (uint8_t)n;
+	pk_trial_tell(g, now);
+	ck_assert_uint_eq(pk_self.counted, 0);
+}
+
+/* A trial in which so many were counted, of either way; it ends at START + PK_TRIAL_NS. */
+static void try_it(struct pk_gate *g, unsigned queued, unsigned apart, uint64_t start)
+{
+	ask(g, start);
+	ck_assert_uint_ne(g->flags & PK_FLAG_TRIED, 0);
+	for (int way = 0; way < 2; way++)
+		for (unsigned n = way ? apart : queued, some; n; n -= some) {
+			some = n < PK_TRIAL_COUNTS ? n : PK_TRIAL_COUNTS;
+			tell(g, some, start + (2 * (n % (PK_TRIAL_PHASES / 2)) + way) * UINT64_C(1) * PK_TRIAL_PHASE_NS + PK_TRIAL_PHASE_NS * 3 / 4);
+		}
+	tell(g, 1, start + PK_TRIAL_NS);
+	ck_assert_uint_eq(g->flags & PK_FLAG_TRIED, 0);
+}
+
+/* One in so many of a thread's waits asks, of those for mutexes whose users come back, or of which that has been tried. */
+START_TEST(is_asked_for)
+{
+	static const struct {
+		uint64_t flags;
+		bool back, asks;
+	} table[] = {{0, true, true}, {0, false, false}, {PK_FLAG_APART, false, true}, {PK_FLAG_APART, true, true}};
+
+	for (unsigned n = 0; n < PK_TRIAL_ASKS; n++) {
+		uint64_t now = START + n * UINT64_C(10) * PK_TRIAL_PAUSES * PK_TRIAL_PAUSE_NS;
+
+		gate.flags = table[_i].flags;
+		pk_self.asked = (uint8_t)(n - (unsigned)pk_self.tid);
+		ck_assert_int_eq(pk_trial_apart(&gate, gate.flags, now, table[_i].back), table[_i].flags != 0);
+		ck_assert_uint_eq(flags(), table[_i].flags | (table[_i].asks && !n ? PK_FLAG_TRIED : 0));
+		ck_assert_uint_eq(pk_self.asked, (uint8_t)(n - (unsigned)pk_self.tid + table[_i].asks));
+		tell(&gate, 1, now + 2 * PK_TRIAL_NS); /* it is over */
+	}
+}
+END_TEST
+
+/* Both ways are tried by turns, whatever was better before. A moment before it began is its beginning. */
+START_TEST(by_turns)
+{
+	gate.flags = _i ? PK_FLAG_APART : 0;
+	ask(&gate, START);
+	ck_assert(!pk_trial_apart(&gate, gate.flags, START - 1000, true));
+	ck_assert_uint_eq(flags(), PK_FLAG_TRIED | (_i ? PK_FLAG_APART : 0));
+	for (unsigned n = 0; n < PK_TRIAL_PHASES; n++) {
+		ck_assert_int_eq(pk_trial_apart(&gate, gate.flags, at_phase(n, 0), n % 3), n % 2);
+		ck_assert_int_eq(pk_trial_apart(&gate, gate.flags, at_phase(n, 99), n % 3), n % 2);
+	}
+	ck_assert_int_eq(pk_trial_apart(&gate, gate.flags, at_phase(PK_TRIAL_PHASES, 0), true), _i); /* too few were counted */
+	ck_assert_uint_eq(flags(), _i ? PK_FLAG_APART : 0);
+}
+END_TEST
+
+/* Apart is better if at most a 32nd is missing. With few nothing is said. */
+START_TEST(is_decided)
+{
+	static const struct {
+		unsigned queued, apart;
+		bool was, is;
+	} table[] = {{3200, 3200, false, true}, {3200, 3200, true, true},  {3200, 3101, false, true}, {3200, 3100, false, false},
+		     {3200, 3100, true, false}, {0, 500, false, true},	   {0, 499, false, false},    {0, 499, true, true},
+		     {500, 0, true, false},	{400, 80, true, true},	   {100, 3000, false, true},  {3000, 100, true, false}};
+
+	gate.flags = (table[_i].was ? PK_FLAG_APART : 0) | PK_FLAG_BACK;
+	try_it(&gate, table[_i].queued, table[_i].apart, START);
+	ck_assert_uint_eq(gate.flags, (table[_i].is ? PK_FLAG_APART : 0) | PK_FLAG_BACK);
+	ck_assert_int_eq(pk_trial_apart(&gate, gate.flags, START + PK_TRIAL_NS, false), table[_i].is);
+}
+END_TEST
+
+/* What is counted in the first half of a phase is of the way before. */
+START_TEST(first_half_is_not_looked_at)
+{
+	ask(&gate, START);
+	for (unsigned n = 0; n < PK_TRIAL_PHASES; n++)
+		for (int i = 0; i < 5; i++) {
+			tell(&gate, 200, at_phase(n, n % 2 ? 49 : 51)); /* as if it were queued that has them all */
+			tell(&gate, 100, at_phase(n, n % 2 ? 51 : 49));
+		}
+	gate.flags |= PK_FLAG_APART;
+	tell(&gate, 1, START + PK_TRIAL_NS);
+	ck_assert_uint_eq(flags(), 0);
+}
+END_TEST
+
+/* From its end to the next one there is a pause, longer and longer as long as the same is found of the same mutex. */
+START_TEST(is_tried_again)
+{
+	uint64_t now = START;
+	static struct pk_gate other;
+
+	for (unsigned n = 0; n < 8; n++) {
+		unsigned pauses = n < 4 ? 1u << n : 16;
+
+		try_it(&gate, 1000, 0, now);
+		now += PK_TRIAL_NS + (uint64_t)pauses * PK_TRIAL_PAUSE_NS;
+		ask(n % 2 ? &other : &gate, now - 1);
+		ck_assert_uint_eq(flags() | other.flags, 0);
+	}
+	try_it(&gate, 0, 1000, now); /* it has found something else */
+	now += PK_TRIAL_NS + PK_TRIAL_PAUSE_NS;
+	try_it(&gate, 0, 1000, now);
+	now += PK_TRIAL_NS + 2 * PK_TRIAL_PAUSE_NS;
+	try_it(&other, 0, 1000, now); /* of another one */
+	now += PK_TRIAL_NS + PK_TRIAL_PAUSE_NS;
+	try_it(&other, 0, 1000, now);
+	now += PK_TRIAL_NS + 2 * PK_TRIAL_PAUSE_NS;
+	try_it(&gate, 600, 0, now); /* nothing is left of those before */
+	ck_assert_uint_eq(flags(), 0);
+}
+END_TEST
+
+/* One mutex is tried at a time, until its trial has had no end for as long again. Another one's flag goes. */
+START_TEST(one_at_a_time)
+{
+	static struct pk_gate other;
+
+	ask(&other, START);
+	ck_assert_uint_eq(other.flags, PK_FLAG_TRIED);
+	ask(&gate, START + 2 * PK_TRIAL_NS - 1);
+	ck_assert_uint_eq(gate.flags, 0);
+	ask(&gate, START + 2 * PK_TRIAL_NS);
+	ck_assert_uint_eq(gate.flags, PK_FLAG_TRIED);
+	ck_assert_int_eq(pk_trial_apart(&other, other.flags, START + 2 * PK_TRIAL_NS, true), 0);
+	ck_assert_uint_eq(other.flags, 0);
+	/* Nothing of the first one is in it. */
+	tell(&gate, 200, START + 2 * PK_TRIAL_NS + PK_TRIAL_PHASE_NS * 3 / 4);
+	tell(&gate, 200, START + 2 * PK_TRIAL_NS + PK_TRIAL_PHASE_NS * 11 / 4);
+	tell(&gate, 200, START + 2 * PK_TRIAL_NS + PK_TRIAL_PHASE_NS * 19 / 4);
+	gate.flags |= PK_FLAG_APART;
+	tell(&gate, 1, START + 3 * PK_TRIAL_NS);
+	ck_assert_uint_eq(gate.flags, 0);
+}
+END_TEST
+
+/* Who takes a mutex that is tried counts, whether it had to wait or not, but for who has it already, and by trylock; the fast way does not know of it. */
+START_TEST(is_counted)
+{
+	static const int types[] = {PTHREAD_MUTEX_NORMAL, PTHREAD_MUTEX_RECURSIVE, PTHREAD_MUTEX_ERRORCHECK, PTHREAD_MUTEX_ADAPTIVE_NP};
+	const bool recursive = types[_i] == PTHREAD_MUTEX_RECURSIVE;
+	pthread_mutexattr_t attr;
+	pthread_mutex_t mutex;
+	struct pk_mutex *m = pk_mutex_of(&mutex);
+	struct timespec until = {1, 0};
+	uint64_t ahead;
+
+	make_with("shfl", "1x8", "auto");
+	ck_assert(pk_thread_start());
+	pthread_mutexattr_init(&attr);
+	pthread_mutexattr_settype(&attr, types[_i]);
+	ck_assert_int_eq(pk_mutex_init(&mutex, &attr), 0);
+	ck_assert_int_eq(pk_mutex_lock(&mutex), 0);
+	ck_assert_int_eq(pk_mutex_unlock(&mutex), 0);
+	ck_assert_uint_eq(pk_self.counted, 0);
+	ahead = pk_clock_ns() + UINT64_C(3600000000000); /* it has no end */
+	ask(pk_mutex_gate(m), ahead);
+	ck_assert_int_eq(pk_mutex_lock(&mutex), 0);
+	ck_assert_uint_eq(pk_self.counted, 1);
+	ck_assert_int_eq(m->owner, pk_self.tid);
+	ck_assert_uint_eq(m->nusers, 1);
+	ck_assert_uint_eq(m->count, recursive);
+	if (recursive) {
+		ck_assert_int_eq(pk_mutex_lock(&mutex), 0);
+		ck_assert_int_eq(pk_mutex_unlock(&mutex), 0);
+	}
+	ck_assert_int_eq(pk_mutex_unlock(&mutex), 0);
+	ck_assert_int_eq(pk_mutex_trylock(&mutex), 0);
+	ck_assert_int_eq(pk_mutex_unlock(&mutex), 0);
+	ck_assert_uint_eq(pk_self.counted, 1);
+	ck_assert_int_eq(pk_mutex_timedlock(&mutex, &until), 0);
+	ck_assert_int_eq(pk_mutex_unlock(&mutex), 0);
+	ck_assert_uint_eq(pk_self.counted, 2);
+	m->kind |= PK_FLAG_QUEUE; /* it goes by way of the queue, and tells before */
+	ck_assert_int_eq(pk_mutex_lock(&mutex), 0);
+	ck_assert_int_eq(m->owner, pk_self.tid);
+	ck_assert_int_eq(pk_mutex_unlock(&mutex), 0);
+	ck_assert_uint_eq(pk_self.counted, 1);
+	ck_assert_uint_ne(m->kind & PK_FLAG_TRIED, 0);
+	ck_assert_int_eq(m->lock, 0);
+	ck_assert_uint_eq(m->nusers, 0);
+	/* If it is not the one that is tried the flag goes. */
+	memset(m, 0, sizeof(*m));
+	ask(&gate, ahead + 2 * PK_TRIAL_NS);
+	m->kind |= PK_FLAG_TRIED;
+	pk_self.counted = PK_TRIAL_COUNTS - 2;
+	for (unsigned n = 0; n < 2; n++) {
+		ck_assert_uint_ne(m->kind & PK_FLAG_TRIED, 0);
+		ck_assert_int_eq(pk_mutex_lock(&mutex), 0);
+		ck_assert_int_eq(pk_mutex_unlock(&mutex), 0);
+	}
+	ck_assert_uint_eq(m->kind & PK_FLAG_TRIED, 0);
+	ck_assert_uint_eq(pk_self.counted, 0);
+}
+END_TEST
+
+/* All wait apart where that is better: without a head, and nobody is said to come back. By another policy it is not asked. */
+START_TEST(waits_apart)
+{
+	static const struct {
+		const char *policy, *topology, *parking;
+		uint64_t flags;
+		bool apart;
+	} table[] = {{"shfl", "1x8", "auto", PK_FLAG_APART, true},
+		     {"shfl", "1x8", "auto", PK_FLAG_APART | PK_FLAG_BACK, true},
+		     {"shfl", "1x8", "auto", PK_FLAG_BACK, false},
+		     {"shfl", "1x8", "auto", 0, false},
+		     {"shfl", "1x8", "auto", PK_FLAG_APART | PK_FLAG_QUEUE, false},
+		     {"shfl", "1x8", "queue", PK_FLAG_APART, false},
+		     {"shfl", "2x8", "auto", PK_FLAG_APART, true},
+		     {"shfl", "2x8", "auto", PK_FLAG_APART | PK_FLAG_BACK, true},
+		     {"shfl", "2x8", "auto", PK_FLAG_BACK, false},
+		     {"shfl", "2x8", "auto", PK_FLAG_APART | PK_FLAG_QUEUE, false},
+		     {"mcs", "1x8", "auto", PK_FLAG_APART, false}};
+	struct pk_site at = site(true);
+	struct pk_record *r;
+
+	make_with(table[_i].policy, table[_i].topology, table[_i].parking);
+	r = pk_thread_record();
+	ck_assert_ptr_nonnull(r);
+	for (int n = 0; n < 10; n++) {
+		uint64_t bypassed = r->stat[PK_STAT_bypassed];
+
+		gate.flags = table[_i].flags;
+		word = 0;
+		pk_self.won.word = &word; /* it comes back at once */
+		pk_self.won.ns = pk_clock_ns();
+		pk_self.won.rounds = pk_self.won.waited = 0;
+		pk_self.asked = (uint8_t)(1 - pk_self.tid); /* and asks for nothing */
+		ck_assert_int_eq(pk_turn_wait(&at, NULL), 0);
+		ck_assert_int_eq(word, 1);
+		ck_assert_uint_eq(r->stat[PK_STAT_bypassed] - bypassed, table[_i].apart);
+		if (table[_i].apart) {
+			ck_assert_uint_eq(gate.flags, PK_FLAG_APART);
+			ck_assert(!pk_self.back && !pk_self.soon && !pk_self.late);
+		}
+	}
+}
+END_TEST
+
+/* And asks, if it says so. */
+START_TEST(asks)
+{
+	struct pk_site at = site(true);
+
+	make_with(_i == 2 ? "mcs" : "shfl", _i == 1 ? "2x8" : "1x8", "auto");
+	ck_assert_ptr_nonnull(pk_thread_record());
+	gate.flags = _i == 3 ? 0 : PK_FLAG_BACK;
+	pk_self.asked = (uint8_t)-pk_self.tid;
+	ck_assert_int_eq(pk_turn_wait(&at, NULL), 0);
+	ck_assert_int_eq(!(gate.flags & PK_FLAG_TRIED), _i > 1);
+}
+END_TEST
+
+UNIT("trial", {is_asked_for, 4}, {by_turns, 2}, {is_decided, 12}, {first_half_is_not_looked_at, 1}, {is_tried_again, 1}, {one_at_a_time, 1}, {is_counted, 4},
+     {waits_apart, 11}, {asks, 4})
