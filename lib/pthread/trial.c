@@ -5,12 +5,16 @@
 
 #include "base/atomic.h"
 
+_Static_assert((uint8_t)PK_TRIAL_ASKS == 0 && PK_TRIAL_COUNTS <= UINT8_MAX, "they are counted in bytes");
+
+enum { BEGINS = 1 }; /* in an address of gates, which are words: it is about to be tried */
+
 static struct {
-	const struct pk_gate *lock; /* which is tried, or null */
+	uintptr_t lock; /* the gate that is tried, or 0 */
 	uint64_t began;
-	uint32_t counts[2]; /* how often it was taken, where those who came back queued, and where they waited apart */
-	uint64_t next;	    /* before then there is no other trial, */
-	const struct pk_gate *last; /* after the one of that mutex */
+	uint32_t counts[2]; /* how often it was taken, where all queued, and where they waited apart */
+	uint64_t ended;	    /* the last trial, which was of `last`: that one is not tried again before so many pauses, no other before one */
+	uintptr_t last;
 	uint32_t pauses;
 } trial PK_ALIGNED(PK_CACHE_LINE);
 
@@ -22,37 +26,45 @@ static uint64_t elapsed(uint64_t now)
 	return ns > 0 ? (uint64_t)ns : 0;
 }
 
-/* Those who come begin at the same time, as near as makes no difference, if they are several. */
+/* Which way is tried then: one, twice the other, twice the first, ... so that who becomes busier meanwhile, or less, favours none. */
+static unsigned way_at(uint64_t since)
+{
+	return (unsigned)(since / PK_TRIAL_PHASE_NS + 1) / 2 % 2;
+}
+
 static void begin(struct pk_gate *gate, uint64_t now)
 {
-	const struct pk_gate *seen = pk_load_relaxed(&trial.lock);
+	uintptr_t seen = pk_load_acquire(&trial.lock); /* T1 */
+	unsigned pauses = pk_load_relaxed(&trial.last) == (uintptr_t)gate ? pk_load_relaxed(&trial.pauses) : 1;
 
-	if (seen ? elapsed(now) < 2 * PK_TRIAL_NS : now < pk_load_relaxed(&trial.next))
+	if (seen ? elapsed(now) < PK_TRIAL_NS + PK_TRIAL_PAUSE_NS
+		 : now - pk_load_relaxed(&trial.ended) < (uint64_t)pauses * PK_TRIAL_PAUSE_NS)
+		return;
+	if (!pk_cas_relaxed(&trial.lock, &seen, (uintptr_t)gate | BEGINS))
 		return;
 	pk_store_relaxed(&trial.began, now);
 	pk_store_relaxed(&trial.counts[0], 0);
 	pk_store_relaxed(&trial.counts[1], 0);
-	if (pk_cas_release(&trial.lock, &seen, gate)) /* T1 */
-		pk_or_relaxed(&gate->flags, PK_FLAG_TRIED);
+	pk_store_release(&trial.lock, (uintptr_t)gate); /* T1 */
+	pk_or_relaxed(&gate->flags, PK_FLAG_TRIED);
 }
 
+/* What is told to the next one comes first: it may begin at once. */
 static void end(struct pk_gate *gate, uint64_t now)
 {
-	const struct pk_gate *seen = gate;
+	uintptr_t seen = (uintptr_t)gate;
 	uint32_t queued = pk_load_relaxed(&trial.counts[0]), apart = pk_load_relaxed(&trial.counts[1]), pauses = 1;
 	const bool was = pk_load_relaxed(&gate->flags) & PK_FLAG_APART, is = apart > queued - queued / PK_TRIAL_SHARE;
 
-	if (pk_load_relaxed(&trial.last) == gate && was == is) {
+	if (pk_load_relaxed(&trial.last) == (uintptr_t)gate && was == is) {
 		pauses = 2 * pk_load_relaxed(&trial.pauses);
 		pauses = pauses < PK_TRIAL_PAUSES ? pauses : PK_TRIAL_PAUSES;
 	}
-	if (!pk_cas_relaxed(&trial.lock, &seen, NULL))
-		return;
-	pk_store_relaxed(&trial.next, now + (uint64_t)pauses * PK_TRIAL_PAUSE_NS);
-	pk_store_relaxed(&trial.last, gate);
+	pk_store_relaxed(&trial.ended, now);
+	pk_store_relaxed(&trial.last, (uintptr_t)gate);
 	pk_store_relaxed(&trial.pauses, pauses);
 	pk_and_relaxed(&gate->flags, ~PK_FLAG_TRIED);
-	if (was == is || queued + apart < PK_TRIAL_LEAST)
+	if (!pk_cas_release(&trial.lock, &seen, 0) || was == is || queued < PK_TRIAL_LEAST || apart < PK_TRIAL_LEAST) /* T1 */
 		return;
 	if (is)
 		pk_or_relaxed(&gate->flags, PK_FLAG_APART);
@@ -66,7 +78,7 @@ void pk_trial_tell(struct pk_gate *gate, uint64_t now)
 	uint64_t since;
 
 	pk_self.counted = 0;
-	if (pk_load_acquire(&trial.lock) != gate) { /* T1 */
+	if (pk_load_acquire(&trial.lock) != (uintptr_t)gate) { /* T1 */
 		pk_and_relaxed(&gate->flags, ~PK_FLAG_TRIED);
 		return;
 	}
@@ -74,17 +86,19 @@ void pk_trial_tell(struct pk_gate *gate, uint64_t now)
 	if (since >= PK_TRIAL_NS)
 		end(gate, now);
 	else if (n && since % PK_TRIAL_PHASE_NS >= PK_TRIAL_PHASE_NS / 2)
-		pk_add_relaxed(&trial.counts[since / PK_TRIAL_PHASE_NS % 2], n);
+		pk_add_relaxed(&trial.counts[way_at(since)], n);
 }
 
-bool pk_trial_apart(struct pk_gate *gate, uint64_t flags, uint64_t now, bool back)
+enum pk_trial_way pk_trial_way(struct pk_gate *gate, uint64_t flags, uint64_t now, bool back)
 {
 	if (flags & PK_FLAG_TRIED) {
 		pk_trial_tell(gate, now);
-		if (pk_load_acquire(&trial.lock) == gate) /* T1 */
-			return elapsed(now) / PK_TRIAL_PHASE_NS % 2;
-	} else if ((back || flags & PK_FLAG_APART) && (pk_self.asked++ + (unsigned)pk_self.tid) % PK_TRIAL_ASKS == 0) {
-		begin(gate, now);
+		if (pk_load_acquire(&trial.lock) == (uintptr_t)gate) /* T1 */
+			return way_at(elapsed(now)) ? PK_TRIAL_APART : PK_TRIAL_QUEUES;
+	} else {
+		pk_self.counted = 0; /* of an earlier one, or another mutex */
+		if ((back || flags & PK_FLAG_APART) && (pk_self.asked++ + (unsigned)pk_self.tid) % PK_TRIAL_ASKS == 0)
+			begin(gate, now);
 	}
-	return flags & PK_FLAG_APART;
+	return flags & PK_FLAG_APART ? PK_TRIAL_APART : PK_TRIAL_SAYS_NOTHING;
 }

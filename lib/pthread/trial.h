@@ -11,14 +11,15 @@
  *
  * State of PK_FLAG_TRIED (who locks the mutex counts: pthread/mutex.c)
  *	0 -> 1	by who begins the trial
- *	1 -> 0	by who ends it, or finds that another mutex is tried
+ *	1 -> 0	by who ends it, or finds that this mutex is not tried
  * State of PK_FLAG_APART (all who wait for the mutex do so apart: pthread/turn.c)
  *	any -> 0, 1	by who ends the trial
+ *	1 -> 0	by who has waited so for too long (pthread/word.c)
  * Hints, both: one that is lost, or is set by chance, costs some speed until the next trial. Mutexes that come and go, and a fork in the midst of it,
- * leave a trial without an end; the next one takes its place.
+ * leave a trial without an end; the next one takes its place. So may one of two that begin at the same moment.
  *
  * Ledger
- *  T1	lock: release by who begins, acquire by who counts: when it began, and that nothing was counted then. */
+ *  T1	lock: release by who begins or ends a trial, acquire by who counts, or would begin the next one: when it began, and ended. */
 #ifndef PK_PTHREAD_TRIAL_H
 #define PK_PTHREAD_TRIAL_H
 
@@ -27,30 +28,36 @@
 #include "rt/thread.h"
 
 enum {
-	/* How long each way is tried at a time, and how often, both together. What is counted in the first half of it is not looked at:
+	/* How long a way is tried at a time, and how often, both together. What is counted in the first half of it is not looked at:
 	 * sleepers of the way before have to wake up. */
 	PK_TRIAL_PHASE_NS = 1000000,
 	PK_TRIAL_PHASES = 8,
 	PK_TRIAL_NS = PK_TRIAL_PHASES * PK_TRIAL_PHASE_NS,
-	/* Fewer than so many say nothing. */
-	PK_TRIAL_LEAST = 500,
-	/* Apart is better if so small a part is missing: less is done for it, and heads of which others have the mutex more often are not yet
-	 * found out (admit/order.h). */
+	/* Fewer than so many of either way say nothing. */
+	PK_TRIAL_LEAST = 100,
+	/* Apart is better if so small a part is missing: less is done for it. */
 	PK_TRIAL_SHARE = 32,
-	/* From its end to the next trial; twice as long after each that has said the same of the same mutex, up to so many times. */
+	/* From the end of a trial to the next one; for the same mutex twice as long after each that has said the same of it, up to so
+	 * many times. */
 	PK_TRIAL_PAUSE_NS = 15 * PK_TRIAL_NS,
 	PK_TRIAL_PAUSES = 16,
-	/* One in so many of a thread's waits for mutexes whose users come back asks for one. */
+	/* One in so many of a thread's dated waits for mutexes whose users come back asks for one. */
 	PK_TRIAL_ASKS = 256,
 	/* A thread tells of so many at once. */
 	PK_TRIAL_COUNTS = 64,
 };
 
-/* Whether all who wait for that mutex are to do so apart. Called by who has to wait: with its flags, as they were a moment ago, and the
- * time. `back`: as far as is known its users come back at once. */
-bool pk_trial_apart(struct pk_gate *gate, uint64_t flags, uint64_t now, bool back);
+enum pk_trial_way {
+	PK_TRIAL_SAYS_NOTHING,
+	PK_TRIAL_QUEUES, /* for now */
+	PK_TRIAL_APART,	 /* for now, or until it is tried again */
+};
 
-/* Tell of what the thread has counted. */
+/* How all who wait for that mutex are to do so. Called by who has to wait: with its flags, as they were a moment ago, and the
+ * time. `back`: as far as is known its users come back at once. */
+enum pk_trial_way pk_trial_way(struct pk_gate *gate, uint64_t flags, uint64_t now, bool back);
+
+/* Tell of what the thread has counted. It has the mutex, or waits for it. */
 void pk_trial_tell(struct pk_gate *gate, uint64_t now);
 
 /* The thread has taken a mutex that is tried. */

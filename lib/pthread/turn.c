@@ -189,19 +189,6 @@ static bool is_used_again(const struct pk_site *at)
 	return false;
 }
 
-/* Whether that is so, but the queue is of no use all the same, as far as has been tried (trial.h). Then nobody is said to come back. */
-static bool is_tried_apart(const struct pk_site *at, const struct pk_admit_ops *ops)
-{
-	const uint64_t flags = pk_site_flags(at);
-
-	if (ops->policy != PK_POLICY_shfl || !pk_trial_apart(at->gate, flags, pk_self.came, flags & PK_FLAG_BACK || pk_self.soon))
-		return false;
-	pk_self.back = pk_self.soon = pk_self.late = false;
-	if (flags & PK_FLAG_BACK)
-		pk_and_relaxed(&at->gate->flags, ~PK_FLAG_BACK);
-	return true;
-}
-
 static bool may_stay_away(const struct pk_site *at, const struct pk_admit_ops *ops)
 {
 	return ops->policy == PK_POLICY_shfl && !pk_self.chain && !(pk_site_flags(at) & PK_FLAG_QUEUE);
@@ -218,14 +205,28 @@ static bool may_wait_apart(const struct pk_site *at, const struct pk_admit_ops *
  * word, as glibc's waiters do, to be woken by unlocks. On one socket there is a head all the same, which spins, and costs one
  * CPU, as long as it pays (admit/order.h); with several each of its looks would take the line far away. Not by a policy that was
  * chosen for its order; not if the head has lost patience; nor one that has others of a broadcast behind it (cond.c). Who comes
- * back is noted in any case, if its wait is dated: heads from the lot want to know it (word.c). */
+ * back is noted in any case, if its wait is dated: heads from the lot want to know it (word.c). What has been tried, or is, comes before all
+ * that. */
 static bool waits_apart(const struct pk_site *at, const struct pk_admit_ops *ops, unsigned socket)
 {
+	const uint64_t flags = pk_site_flags(at);
+	enum pk_trial_way way = PK_TRIAL_SAYS_NOTHING;
+
 	if (!pk_self.came || !pk_lot_adapts_to(at, socket))
 		return false;
-	if (is_tried_apart(at, ops))
+	if (ops->policy == PK_POLICY_shfl)
+		way = pk_trial_way(at->gate, flags, pk_self.came, flags & PK_FLAG_BACK || pk_self.soon);
+	switch (way) {
+	case PK_TRIAL_APART: /* as if nobody came back */
+		pk_self.back = pk_self.soon = pk_self.late = false;
 		return may_stay_away(at, ops);
-	return !is_used_again(at) && may_wait_apart(at, ops, socket, !pk_lot_pays(at));
+	case PK_TRIAL_QUEUES:
+		if (!(flags & PK_FLAG_BACK))
+			pk_or_relaxed(&at->gate->flags, PK_FLAG_BACK);
+		return false;
+	default:
+		return !is_used_again(at) && may_wait_apart(at, ops, socket, !pk_lot_pays(at));
+	}
 }
 
 /* Whether it is back at once is known by the time when it has got the lock the last time, and by when it comes. Where it does not pay to
@@ -234,8 +235,14 @@ static bool waits_apart(const struct pk_site *at, const struct pk_admit_ops *ops
  * to be said, about that, too. */
 static bool is_dated(const struct pk_site *at, const struct pk_admit_ops *ops, unsigned socket)
 {
-	return pk_lot_pays(at) || pk_site_flags(at) & PK_FLAG_BACK || !pk_rounds_in(1000) || !may_wait_apart(at, ops, socket, true) ||
-	       (pk_self.bypasses++ + (unsigned)pk_self.tid) % APART < DATED;
+	const uint64_t flags = pk_site_flags(at);
+	bool apart;
+
+	if (flags & PK_FLAG_APART)
+		apart = pk_lot_adapts_to(at, socket) && may_stay_away(at, ops);
+	else
+		apart = !pk_lot_pays(at) && !(flags & PK_FLAG_BACK) && may_wait_apart(at, ops, socket, true);
+	return !apart || flags & PK_FLAG_TRIED || !pk_rounds_in(1000) || (pk_self.bypasses++ + (unsigned)pk_self.tid) % APART < DATED;
 }
 
 /* One attempt by way of the queue, in that manner. As pk_word_wait(), or OUT.
@@ -387,7 +394,16 @@ PK_NOINLINE int pk_turn_wait(const struct pk_site *site, const struct pk_deadlin
 		pk_self.came = 0;
 	if (!dated || waits_apart(at, ops, socket)) {
 		pk_count_in(r, PK_STAT_bypassed);
-		return pk_word_wait(at, ops, NULL, false, deadline); /* it was in no queue, so nobody sleeps elsewhere because of it */
+		ret = pk_word_wait(at, ops, NULL, false, deadline);
+		if (ret != EAGAIN)
+			return ret; /* it was in no queue, so nobody sleeps elsewhere because of it */
+		now.seen = NULL;
+		pk_self.back = pk_self.soon = pk_self.late = false;
+		pk_self.came = 0;
+		r = pk_thread_record(); /* another one if a handler has forked */
+		ops = pk_policy_for(policy_of(at));
+		if (!r || !ops)
+			return pk_word_wait(at, NULL, NULL, false, deadline);
 	}
 	if (pk_lot_open && !deadline)
 		return wait_in_lot(at, ops, r, socket);

@@ -18,6 +18,7 @@
  * State of PK_FLAG_BACK, a hint for those who come to a mutex (turn.c), and for heads that have been called from the lot
  *	0 -> 1	by who comes back at once for the word (turn.c), or has slept apart many times before it got it
  *	1 -> 0	by who has not come back many times in a row (turn.c)
+ * State of PK_FLAG_APART: trial.h
  * A head that was asleep, and is woken for the word, says nothing about how long others hold it; nor does one that has
  * only looked.
  *
@@ -100,6 +101,8 @@ enum {
 	BRIEF_NS = 6000,
 	/* Who has slept there so many times in one wait has been woken for nothing: others come back at once. (Or for signals.) */
 	VAIN = 32,
+	/* Or for so many times the patience of a head; or so many times as often, if it does not look at the clock. */
+	PATIENCES = 10,
 };
 
 struct turn {
@@ -375,7 +378,7 @@ static bool may_nap(const struct turn *t, const struct pk_deadline *deadline)
 {
 	uint64_t flags = pk_load_relaxed(&t->at->gate->flags);
 
-	return t->w && t->nap && !deadline && !t->at->pass && !(flags & PK_FLAG_QUEUE) &&
+	return t->w && t->nap && !deadline && !t->at->pass && !(flags & (PK_FLAG_QUEUE | PK_FLAG_APART | PK_FLAG_TRIED)) &&
 	       (flags & PK_FLAG_BACK || !pk_lot_apart(t->at, t->w->socket));
 }
 
@@ -399,6 +402,26 @@ static void note_other(const struct pk_site *at, uint64_t ns)
 	pk_self.won.rounds = pk_self.won.waited = 0;
 }
 
+/* Who has waited apart, for so long (0: that is not known), and has slept so often in vain, had better queue: if others do so, or all wait apart
+ * as that has been tried, which is not good for it. Else there is nothing to be won. It has just set the word to 2, so it owes nobody a
+ * wake-up. */
+static bool has_had_enough(const struct pk_site *at, uint64_t ns, unsigned sleeps)
+{
+	const bool impatient = ns > pk_knob(patience) * UINT64_C(1000) * PATIENCES || sleeps >= VAIN * PATIENCES;
+	uint64_t flags;
+
+	if (!impatient && sleeps < VAIN)
+		return false;
+	flags = pk_load_relaxed(&at->gate->flags);
+	if (!(flags & PK_FLAG_APART))
+		return flags & PK_FLAG_BACK && !(flags & PK_FLAG_TRIED && !impatient);
+	if (impatient) {
+		pk_and_relaxed(&at->gate->flags, ~PK_FLAG_APART);
+		pk_or_relaxed(&at->gate->flags, PK_FLAG_BACK);
+	}
+	return impatient;
+}
+
 /* Who has waited apart has got it, after so many sleeps. `dated`: it knows when the last one ended (turn.c). `counts`: it has
  * stayed away as it does not pay to queue. */
 static void note_apart(const struct pk_site *at, unsigned slept, bool dated, bool counts)
@@ -419,6 +442,7 @@ int pk_word_wait(const struct pk_site *at, const struct pk_admit_ops *ops, struc
 	struct turn t = {.at = &now, .ops = ops, .w = w, .take = slept ? 2 : 1};
 	bool alone, away, look = false, apart = ops && !w, dated = apart && pk_self.came;
 	const bool counts = dated && !pk_lot_pays(at);
+	const uint64_t came = dated ? pk_self.came : 0;
 	unsigned looks = 0, sleeps = 0;
 	int late = 0;
 
@@ -439,6 +463,8 @@ int pk_word_wait(const struct pk_site *at, const struct pk_admit_ops *ops, struc
 		int seen = pk_load_relaxed(at->word);
 		bool nap;
 
+		if (apart && sleeps && has_had_enough(at, dated ? pk_self.came - came : 0, sleeps))
+			return EAGAIN;
 		if (w && seen)
 			lose_patience(&t); /* first: it does not nap while others queue behind it */
 		nap = seen == 1 && may_nap(&t, deadline);

@@ -14,7 +14,7 @@ struct pk_site {
 	int *word;
 	struct pk_gate *gate; /* by which they do */
 	unsigned spin;	      /* how long a head spins (rt/spin.h) */
-	bool marks;	      /* the gate is a mutex's: it has a policy (base/layout.h), and may keep PK_FLAG_SLOW and PK_FLAG_BACK */
+	bool marks;	      /* the gate is a mutex's: it has a policy (base/layout.h), and may keep PK_FLAG_SLOW, _BACK, _TRIED and _APART */
 	/* Null, or for words whose holder merely waits for something else: takes that, if it is free, for who
 	 * has slept for long and does not have the word. */
 	bool (*pass)(const int *word);
@@ -51,7 +51,8 @@ void pk_word_come(const struct pk_site *at);
  * `ops`, or null; with `ops`, but no w, the caller waits apart (turn.c), dated if pk_self.came
  * is not 0. `slept`: the thread has slept already, and may have been moved
  * to the word meanwhile. Returns 0, or ETIMEDOUT, or EALREADY if the site's
- * `pass` was successful: then the word is as if we had never been there, and who sleeps on it will be woken. */
+ * `pass` was successful: then the word is as if we had never been there, and who sleeps on it will be woken. Or EAGAIN, likewise, for one
+ * that has waited apart for too long, and is to queue. */
 int pk_word_wait(const struct pk_site *at, const struct pk_admit_ops *ops, struct pk_waiter *w, bool slept,
 		 const struct pk_deadline *deadline);
 

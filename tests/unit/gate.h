@@ -42,7 +42,7 @@ static inline void no_trials(void)
 	static struct pk_gate other;
 
 	pk_self.asked = (uint8_t)-pk_self.tid;
-	pk_trial_apart(&other, 0, pk_clock_ns() + UINT64_C(3600000000000), true);
+	pk_trial_way(&other, 0, pk_clock_ns() + UINT64_C(3600000000000), true);
 	ck_assert_uint_eq(other.flags, PK_FLAG_TRIED);
 }
 

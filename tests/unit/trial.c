@@ -2,8 +2,12 @@
 /* SPDX-FileCopyrightText: 2026 The parkade authors */
 /* Whether it pays to queue for a mutex whose users come back at once is tried (pthread/trial.h); and who waits apart then
  * (pthread/turn.c). */
+#include <pthread.h>
+#include <sched.h>
 #include <string.h>
+#include <time.h>
 
+#include "admit/order.h"
 #include "pthread/mutex.h"
 #include "pthread/trial.h"
 #include "gate.h"
@@ -17,16 +21,19 @@ static uint64_t flags(void)
 }
 
 /* Who waits for that gate, at that time, asks for a trial. */
-static bool ask(struct pk_gate *g, uint64_t now)
+static void ask(struct pk_gate *g, uint64_t now)
 {
 	pk_self.asked = (uint8_t)-pk_self.tid;
-	return pk_trial_apart(g, g->flags, now, true);
+	pk_trial_way(g, g->flags, now, true);
 }
 
-/* Time `part` percent of that phase. */
-static uint64_t at_phase(unsigned phase, unsigned part)
+/* The order in which the ways are tried. */
+static const bool apart_in[PK_TRIAL_PHASES] = {false, true, true, false, false, true, true, false};
+
+/* When so many percent of that phase are over. */
+static uint64_t at_phase(uint64_t start, unsigned phase, unsigned percent)
 {
-	return START + (uint64_t)phase * PK_TRIAL_PHASE_NS + part * (uint64_t)PK_TRIAL_PHASE_NS / 100;
+	return start + (uint64_t)phase * PK_TRIAL_PHASE_NS + percent * (uint64_t)PK_TRIAL_PHASE_NS / 100;
 }
 
 static void tell(struct pk_gate *g, unsigned n, uint64_t now)
@@ -36,16 +43,17 @@ static void tell(struct pk_gate *g, unsigned n, uint64_t now)
 	ck_assert_uint_eq(pk_self.counted, 0);
 }
 
-/* A trial in which so many were counted, of either way; it ends at START + PK_TRIAL_NS. */
+/* A trial in which so many were counted, of either way; it ends at start + PK_TRIAL_NS. */
 static void try_it(struct pk_gate *g, unsigned queued, unsigned apart, uint64_t start)
 {
 	ask(g, start);
 	ck_assert_uint_ne(g->flags & PK_FLAG_TRIED, 0);
-	for (int way = 0; way < 2; way++)
-		for (unsigned n = way ? apart : queued, some; n; n -= some) {
-			some = n < PK_TRIAL_COUNTS ? n : PK_TRIAL_COUNTS;
-			tell(g, some, start + (2 * (n % (PK_TRIAL_PHASES / 2)) + way) * UINT64_C(1) * PK_TRIAL_PHASE_NS + PK_TRIAL_PHASE_NS * 3 / 4);
-		}
+	for (unsigned phase = 0; queued || apart; phase = (phase + 1) % PK_TRIAL_PHASES) {
+		unsigned *left = apart_in[phase] ? &apart : &queued, n = *left < PK_TRIAL_COUNTS ? *left : PK_TRIAL_COUNTS;
+
+		tell(g, n, at_phase(start, phase, 75));
+		*left -= n;
+	}
 	tell(g, 1, start + PK_TRIAL_NS);
 	ck_assert_uint_eq(g->flags & PK_FLAG_TRIED, 0);
 }
@@ -62,10 +70,12 @@ START_TEST(is_asked_for)
 		uint64_t now = START + n * UINT64_C(10) * PK_TRIAL_PAUSES * PK_TRIAL_PAUSE_NS;
 
 		gate.flags = table[_i].flags;
+		pk_self.counted = 5; /* of an earlier one */
 		pk_self.asked = (uint8_t)(n - (unsigned)pk_self.tid);
-		ck_assert_int_eq(pk_trial_apart(&gate, gate.flags, now, table[_i].back), table[_i].flags != 0);
+		ck_assert_int_eq(pk_trial_way(&gate, gate.flags, now, table[_i].back), table[_i].flags ? PK_TRIAL_APART : PK_TRIAL_SAYS_NOTHING);
 		ck_assert_uint_eq(flags(), table[_i].flags | (table[_i].asks && !n ? PK_FLAG_TRIED : 0));
 		ck_assert_uint_eq(pk_self.asked, (uint8_t)(n - (unsigned)pk_self.tid + table[_i].asks));
+		ck_assert_uint_eq(pk_self.counted, 0);
 		tell(&gate, 1, now + 2 * PK_TRIAL_NS); /* it is over */
 	}
 }
@@ -76,31 +86,32 @@ START_TEST(by_turns)
 {
 	gate.flags = _i ? PK_FLAG_APART : 0;
 	ask(&gate, START);
-	ck_assert(!pk_trial_apart(&gate, gate.flags, START - 1000, true));
+	ck_assert_int_eq(pk_trial_way(&gate, gate.flags, START - 1000, true), PK_TRIAL_QUEUES);
 	ck_assert_uint_eq(flags(), PK_FLAG_TRIED | (_i ? PK_FLAG_APART : 0));
-	for (unsigned n = 0; n < PK_TRIAL_PHASES; n++) {
-		ck_assert_int_eq(pk_trial_apart(&gate, gate.flags, at_phase(n, 0), n % 3), n % 2);
-		ck_assert_int_eq(pk_trial_apart(&gate, gate.flags, at_phase(n, 99), n % 3), n % 2);
-	}
-	ck_assert_int_eq(pk_trial_apart(&gate, gate.flags, at_phase(PK_TRIAL_PHASES, 0), true), _i); /* too few were counted */
+	for (unsigned n = 0; n < PK_TRIAL_PHASES; n++)
+		for (unsigned percent = 0; percent < 100; percent += 99)
+			ck_assert_int_eq(pk_trial_way(&gate, gate.flags, at_phase(START, n, percent), n % 3),
+					 apart_in[n] ? PK_TRIAL_APART : PK_TRIAL_QUEUES);
+	/* Too few were counted. */
+	ck_assert_int_eq(pk_trial_way(&gate, gate.flags, START + PK_TRIAL_NS, true), _i ? PK_TRIAL_APART : PK_TRIAL_SAYS_NOTHING);
 	ck_assert_uint_eq(flags(), _i ? PK_FLAG_APART : 0);
 }
 END_TEST
 
-/* Apart is better if at most a 32nd is missing. With few nothing is said. */
+/* Apart is better if at most a 32nd is missing. With few of either way nothing is said. */
 START_TEST(is_decided)
 {
 	static const struct {
 		unsigned queued, apart;
 		bool was, is;
-	} table[] = {{3200, 3200, false, true}, {3200, 3200, true, true},  {3200, 3101, false, true}, {3200, 3100, false, false},
-		     {3200, 3100, true, false}, {0, 500, false, true},	   {0, 499, false, false},    {0, 499, true, true},
-		     {500, 0, true, false},	{400, 80, true, true},	   {100, 3000, false, true},  {3000, 100, true, false}};
+	} table[] = {{3200, 3200, false, true}, {3200, 3200, true, true}, {3200, 3101, false, true},  {3200, 3100, false, false}, {3200, 3100, true, false},
+		     {100, 100, false, true},	{99, 100, false, false},  {100, 99, true, true},      {99, 3000, false, false},	  {3000, 99, true, true},
+		     {3000, 100, true, false},	{400, 180, true, false},  {100, 3000, false, true}};
 
 	gate.flags = (table[_i].was ? PK_FLAG_APART : 0) | PK_FLAG_BACK;
 	try_it(&gate, table[_i].queued, table[_i].apart, START);
 	ck_assert_uint_eq(gate.flags, (table[_i].is ? PK_FLAG_APART : 0) | PK_FLAG_BACK);
-	ck_assert_int_eq(pk_trial_apart(&gate, gate.flags, START + PK_TRIAL_NS, false), table[_i].is);
+	ck_assert_int_eq(pk_trial_way(&gate, gate.flags, START + PK_TRIAL_NS, false), table[_i].is ? PK_TRIAL_APART : PK_TRIAL_SAYS_NOTHING);
 }
 END_TEST
 
@@ -110,8 +121,8 @@ START_TEST(first_half_is_not_looked_at)
 	ask(&gate, START);
 	for (unsigned n = 0; n < PK_TRIAL_PHASES; n++)
 		for (int i = 0; i < 5; i++) {
-			tell(&gate, 200, at_phase(n, n % 2 ? 49 : 51)); /* as if it were queued that has them all */
-			tell(&gate, 100, at_phase(n, n % 2 ? 51 : 49));
+			tell(&gate, 200, at_phase(START, n, apart_in[n] ? 49 : 51)); /* as if it were queued that has more of them */
+			tell(&gate, 100, at_phase(START, n, apart_in[n] ? 51 : 49));
 		}
 	gate.flags |= PK_FLAG_APART;
 	tell(&gate, 1, START + PK_TRIAL_NS);
@@ -119,52 +130,59 @@ START_TEST(first_half_is_not_looked_at)
 }
 END_TEST
 
-/* From its end to the next one there is a pause, longer and longer as long as the same is found of the same mutex. */
+/* From its end to the next one there is a pause, longer and longer for the same mutex as long as the same is found. Other mutexes do not wait for
+ * that. */
 START_TEST(is_tried_again)
 {
 	uint64_t now = START;
-	static struct pk_gate other;
+	static struct pk_gate other, third;
 
 	for (unsigned n = 0; n < 8; n++) {
-		unsigned pauses = n < 4 ? 1u << n : 16;
+		unsigned pauses = n < 4 ? 1u << n : PK_TRIAL_PAUSES;
 
-		try_it(&gate, 1000, 0, now);
-		now += PK_TRIAL_NS + (uint64_t)pauses * PK_TRIAL_PAUSE_NS;
-		ask(n % 2 ? &other : &gate, now - 1);
+		try_it(&gate, 1000, 100, now);
+		now += PK_TRIAL_NS;
+		ask(&other, now + PK_TRIAL_PAUSE_NS - 1);
+		now += (uint64_t)pauses * PK_TRIAL_PAUSE_NS;
+		ask(&gate, now - 1);
 		ck_assert_uint_eq(flags() | other.flags, 0);
 	}
-	try_it(&gate, 0, 1000, now); /* it has found something else */
+	try_it(&gate, 100, 1000, now); /* it has found something else */
 	now += PK_TRIAL_NS + PK_TRIAL_PAUSE_NS;
-	try_it(&gate, 0, 1000, now);
-	now += PK_TRIAL_NS + 2 * PK_TRIAL_PAUSE_NS;
-	try_it(&other, 0, 1000, now); /* of another one */
+	try_it(&gate, 100, 1000, now);
 	now += PK_TRIAL_NS + PK_TRIAL_PAUSE_NS;
-	try_it(&other, 0, 1000, now);
-	now += PK_TRIAL_NS + 2 * PK_TRIAL_PAUSE_NS;
-	try_it(&gate, 600, 0, now); /* nothing is left of those before */
+	try_it(&other, 100, 1000, now); /* of another one */
+	now += PK_TRIAL_NS + PK_TRIAL_PAUSE_NS;
+	try_it(&other, 100, 1000, now);
+	now += PK_TRIAL_NS + PK_TRIAL_PAUSE_NS;
+	try_it(&third, 0, 0, now);
+	now += PK_TRIAL_NS + PK_TRIAL_PAUSE_NS;
+	try_it(&gate, 600, 100, now); /* nothing is left of those before */
 	ck_assert_uint_eq(flags(), 0);
 }
 END_TEST
 
-/* One mutex is tried at a time, until its trial has had no end for as long again. Another one's flag goes. */
+/* One mutex is tried at a time, until its trial has had no end for long. Another one's flag goes. */
 START_TEST(one_at_a_time)
 {
+	const uint64_t late = START + PK_TRIAL_NS + PK_TRIAL_PAUSE_NS;
 	static struct pk_gate other;
 
 	ask(&other, START);
 	ck_assert_uint_eq(other.flags, PK_FLAG_TRIED);
-	ask(&gate, START + 2 * PK_TRIAL_NS - 1);
+	tell(&other, 200, at_phase(START, 1, 75));
+	tell(&other, 200, at_phase(START, 2, 75));
+	ask(&gate, late - 1);
 	ck_assert_uint_eq(gate.flags, 0);
-	ask(&gate, START + 2 * PK_TRIAL_NS);
+	ask(&gate, late);
 	ck_assert_uint_eq(gate.flags, PK_FLAG_TRIED);
-	ck_assert_int_eq(pk_trial_apart(&other, other.flags, START + 2 * PK_TRIAL_NS, true), 0);
+	ck_assert_int_eq(pk_trial_way(&other, other.flags, late, true), PK_TRIAL_SAYS_NOTHING);
 	ck_assert_uint_eq(other.flags, 0);
 	/* Nothing of the first one is in it. */
-	tell(&gate, 200, START + 2 * PK_TRIAL_NS + PK_TRIAL_PHASE_NS * 3 / 4);
-	tell(&gate, 200, START + 2 * PK_TRIAL_NS + PK_TRIAL_PHASE_NS * 11 / 4);
-	tell(&gate, 200, START + 2 * PK_TRIAL_NS + PK_TRIAL_PHASE_NS * 19 / 4);
+	tell(&gate, 200, at_phase(late, 0, 75));
+	tell(&gate, 100, at_phase(late, 1, 75));
 	gate.flags |= PK_FLAG_APART;
-	tell(&gate, 1, START + 3 * PK_TRIAL_NS);
+	tell(&gate, 1, late + PK_TRIAL_NS);
 	ck_assert_uint_eq(gate.flags, 0);
 }
 END_TEST
@@ -216,7 +234,7 @@ START_TEST(is_counted)
 	ck_assert_uint_eq(m->nusers, 0);
 	/* If it is not the one that is tried the flag goes. */
 	memset(m, 0, sizeof(*m));
-	ask(&gate, ahead + 2 * PK_TRIAL_NS);
+	ask(&gate, ahead + PK_TRIAL_NS + PK_TRIAL_PAUSE_NS);
 	m->kind |= PK_FLAG_TRIED;
 	pk_self.counted = PK_TRIAL_COUNTS - 2;
 	for (unsigned n = 0; n < 2; n++) {
@@ -229,7 +247,8 @@ START_TEST(is_counted)
 }
 END_TEST
 
-/* All wait apart where that is better: without a head, and nobody is said to come back. By another policy it is not asked. */
+/* All wait apart where that is better: without a head, and as if nobody came back; one pair of waits in 16 is dated. By another policy it is not
+ * asked. */
 START_TEST(waits_apart)
 {
 	static const struct {
@@ -266,7 +285,7 @@ START_TEST(waits_apart)
 		ck_assert_int_eq(word, 1);
 		ck_assert_uint_eq(r->stat[PK_STAT_bypassed] - bypassed, table[_i].apart);
 		if (table[_i].apart) {
-			ck_assert_uint_eq(gate.flags, PK_FLAG_APART);
+			ck_assert_uint_eq(gate.flags, table[_i].flags);
 			ck_assert(!pk_self.back && !pk_self.soon && !pk_self.late);
 		}
 	}
@@ -287,5 +306,108 @@ START_TEST(asks)
 }
 END_TEST
 
-UNIT("trial", {is_asked_for, 4}, {by_turns, 2}, {is_decided, 12}, {first_half_is_not_looked_at, 1}, {is_tried_again, 1}, {one_at_a_time, 1}, {is_counted, 4},
-     {waits_apart, 11}, {asks, 4})
+/* While queueing is tried all queue, whether they come back or not, and have told so or not, and where else they would wait apart, as the order does not
+ * pay; and all waits are dated. */
+START_TEST(queues)
+{
+	static const char *const topologies[] = {"1x8", "2x8"};
+	struct pk_site at = site(true);
+	struct pk_record *r;
+
+	make_with("shfl", topologies[_i % 2], "auto");
+	r = pk_thread_record();
+	ck_assert_ptr_nonnull(r);
+	ask(&gate, pk_clock_ns() + UINT64_C(3600000000000)); /* it does not get beyond the first phase */
+	pk_aux_set_hint(&gate.queue, PK_HINT_ORDER, _i / 2 ? PK_ORDER_LIMIT : 0);
+	for (int n = 0; n < 2 * PK_ORDER_APART; n++) {
+		uint64_t before = r->stat[PK_STAT_entered] + r->stat[PK_STAT_stolen];
+
+		gate.flags = PK_FLAG_TRIED | (n % 3 ? PK_FLAG_BACK : 0) | (n % 2 ? PK_FLAG_APART : 0);
+		word = 0;
+		pk_self.came = 0;
+		pk_self.won.word = NULL;
+		ck_assert_int_eq(pk_turn_wait(&at, NULL), 0);
+		ck_assert_uint_ne(pk_self.came, 0);
+		ck_assert_uint_eq(gate.flags & (PK_FLAG_TRIED | PK_FLAG_BACK), PK_FLAG_TRIED | PK_FLAG_BACK);
+		ck_assert_uint_eq(r->stat[PK_STAT_entered] + r->stat[PK_STAT_stolen], before + 1);
+		ck_assert_uint_eq(r->stat[PK_STAT_bypassed], 0);
+	}
+}
+END_TEST
+
+static bool is_dated;
+static uint64_t went_apart, queued;
+
+static void *wait_apart(void *at)
+{
+	struct pk_record *r;
+
+	ck_assert(pk_thread_start());
+	pk_self.bypasses = (uint8_t)((is_dated ? 0 : 2) - pk_self.tid);
+	pk_self.asked = (uint8_t)(1 - pk_self.tid);
+	ck_assert_int_eq(pk_turn_wait(at, NULL), 0);
+	r = pk_thread_record();
+	went_apart = r->stat[PK_STAT_bypassed];
+	queued = r->stat[PK_STAT_entered];
+	return NULL;
+}
+
+/* Who is woken in vain 32 times queues if others do; where all wait apart, after ten times as many or as long as it has patience, and so do others
+ * from then on. During a trial only then. */
+START_TEST(has_had_enough)
+{
+	static const struct {
+		const char *topology;
+		uint64_t flags;
+		unsigned times; /* after so many, or at once: by its patience; 0: it does not */
+		bool dated;
+		uint64_t then; /* set after that */
+	} table[] = {{"1x8", PK_FLAG_APART, 320, false, PK_FLAG_BACK},
+		     {"2x8", PK_FLAG_APART, 320, true, PK_FLAG_BACK},
+		     {"1x8", PK_FLAG_APART, 1, true, PK_FLAG_BACK},
+		     {"1x8", PK_FLAG_APART | PK_FLAG_BACK, 0, true, PK_FLAG_APART | PK_FLAG_BACK},
+		     {"1x8", 0, 0, true, 0},
+		     {"1x8", PK_FLAG_BACK, 32, true, PK_FLAG_BACK},
+		     {"1x8", PK_FLAG_BACK, 32, false, PK_FLAG_BACK},
+		     {"2x8", PK_FLAG_BACK, 32, true, PK_FLAG_BACK},
+		     {"1x8", PK_FLAG_BACK | PK_FLAG_TRIED, 320, true, PK_FLAG_BACK}};
+	const unsigned times = table[_i].times;
+	struct pk_site at = site(true);
+	pthread_t thread;
+
+	make_with("shfl", table[_i].topology, "auto");
+	no_trials();
+	if (times == 1)
+		pk_config.patience = 1000;
+	is_dated = table[_i].dated;
+	gate.flags = PK_FLAG_APART; /* to begin with */
+	word = 1;
+	ck_assert_int_eq(pthread_create(&thread, NULL, wait_apart, &at), 0);
+	while (pk_load_acquire(&word) != 2)
+		sched_yield();
+	pk_store_relaxed(&gate.flags, table[_i].flags);
+	if (times == 1)
+		nanosleep(&(struct timespec){0, 20000000}, NULL);
+	for (unsigned woken = 0; woken < (times ? times : 300); woken += (unsigned)pk_futex_wake(&word, 1)) {
+		ck_assert((times && woken + 8 > times) || !pk_queue_busy(&gate.queue)); /* it wakes a few times by itself, to look */
+		sched_yield();
+	}
+	if (times) {
+		while (!pk_queue_busy(&gate.queue))
+			sched_yield();
+	} else {
+		while (!pk_futex_wake(&word, 1)) /* it is still there */
+			sched_yield();
+		ck_assert(!pk_queue_busy(&gate.queue));
+	}
+	ck_assert_uint_eq(pk_load_relaxed(&gate.flags) & (PK_FLAG_APART | PK_FLAG_BACK), table[_i].then);
+	pk_store_release(&word, 0);
+	pk_futex_wake(&word, 1);
+	pthread_join(thread, NULL);
+	ck_assert_uint_eq(went_apart, 1);
+	ck_assert_uint_eq(queued, times > 0);
+}
+END_TEST
+
+UNIT("trial", {is_asked_for, 4}, {by_turns, 2}, {is_decided, 13}, {first_half_is_not_looked_at, 1}, {is_tried_again, 1}, {one_at_a_time, 1}, {is_counted, 4},
+     {waits_apart, 11}, {asks, 4}, {queues, 4}, {has_had_enough, 9})
