@@ -115,10 +115,25 @@ int pk_mutex_lock_wait(struct pk_mutex *m, const struct pk_deadline *deadline)
 	return own(m, kind, pk_self.tid);
 }
 
-/* It is not to be taken as usual, or is taken. */
-static int lock_hard(struct pk_mutex *m, uint64_t kind, int tid, const struct pk_deadline *deadline)
+/* Whether the caller has the mutex already, of a kind that minds; *ret: what lock returns then. */
+PK_INLINE bool has_it(struct pk_mutex *m, uint64_t kind, int tid, int *ret)
 {
-	if ((kind & (PK_FLAG_QUEUE | PK_FLAG_TRIED)) != PK_FLAG_TRIED || !pk_mutex_take(m))
+	/* Another thread's owner is never our tid, however stale it is read. */
+	if (pk_load_relaxed(&m->owner) != tid)
+		return false;
+	*ret = is_type(kind, PTHREAD_MUTEX_RECURSIVE_NP) ? deepen(m) : EDEADLK;
+	return is_type(kind, PTHREAD_MUTEX_RECURSIVE_NP) || is_type(kind, PTHREAD_MUTEX_ERRORCHECK_NP);
+}
+
+/* It is not to be overtaken, or is tried (trial.h). To look at a mutex before it is taken takes its line twice, which the usual way does
+ * not: what is tried is to be like that. */
+static int lock_marked(struct pk_mutex *m, uint64_t kind, int tid, const struct pk_deadline *deadline)
+{
+	int ret;
+
+	if (!is_type(kind, PTHREAD_MUTEX_NORMAL) && has_it(m, kind, tid, &ret))
+		return ret;
+	if (kind & PK_FLAG_QUEUE || !pk_mutex_take(m))
 		return pk_mutex_lock_wait(m, deadline);
 	pk_trial_count(pk_mutex_gate(m));
 	return own(m, kind, tid);
@@ -126,15 +141,14 @@ static int lock_hard(struct pk_mutex *m, uint64_t kind, int tid, const struct pk
 
 PK_INLINE int lock(struct pk_mutex *m, uint64_t kind, int tid, const struct pk_deadline *deadline)
 {
-	/* Another thread's owner is never our tid, however stale it is read. */
-	if (pk_load_relaxed(&m->owner) == tid) {
-		if (is_type(kind, PTHREAD_MUTEX_RECURSIVE_NP))
-			return deepen(m);
-		if (is_type(kind, PTHREAD_MUTEX_ERRORCHECK_NP))
-			return EDEADLK;
-	}
-	if (pk_unlikely((kind & (PK_FLAG_QUEUE | PK_FLAG_TRIED)) || !pk_mutex_take(m)))
-		return lock_hard(m, kind, tid, deadline);
+	int ret;
+
+	if (pk_unlikely(kind & (PK_FLAG_QUEUE | PK_FLAG_TRIED)))
+		return lock_marked(m, kind, tid, deadline);
+	if (has_it(m, kind, tid, &ret))
+		return ret;
+	if (pk_unlikely(!pk_mutex_take(m)))
+		return pk_mutex_lock_wait(m, deadline);
 	return own(m, kind, tid);
 }
 

@@ -89,7 +89,7 @@ void pk_trial_tell(struct pk_gate *gate, uint64_t now)
 		pk_add_relaxed(&trial.counts[way_at(since)], n);
 }
 
-enum pk_trial_way pk_trial_way(struct pk_gate *gate, uint64_t flags, uint64_t now, bool back)
+enum pk_trial_way pk_trial_find(struct pk_gate *gate, uint64_t flags, uint64_t now)
 {
 	if (flags & PK_FLAG_TRIED) {
 		pk_trial_tell(gate, now);
@@ -97,7 +97,7 @@ enum pk_trial_way pk_trial_way(struct pk_gate *gate, uint64_t flags, uint64_t no
 			return way_at(elapsed(now)) ? PK_TRIAL_APART : PK_TRIAL_QUEUES;
 	} else {
 		pk_self.counted = 0; /* of an earlier one, or another mutex */
-		if ((back || flags & PK_FLAG_APART) && (pk_self.asked++ + (unsigned)pk_self.tid) % PK_TRIAL_ASKS == 0)
+		if ((pk_self.asked++ + (unsigned)pk_self.tid) % PK_TRIAL_ASKS == 0)
 			begin(gate, now);
 	}
 	return flags & PK_FLAG_APART ? PK_TRIAL_APART : PK_TRIAL_SAYS_NOTHING;

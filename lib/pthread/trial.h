@@ -55,7 +55,12 @@ enum pk_trial_way {
 
 /* How all who wait for that mutex are to do so. Called by who has to wait: with its flags, as they were a moment ago, and the
  * time. `back`: as far as is known its users come back at once. */
-enum pk_trial_way pk_trial_way(struct pk_gate *gate, uint64_t flags, uint64_t now, bool back);
+enum pk_trial_way pk_trial_find(struct pk_gate *gate, uint64_t flags, uint64_t now);
+
+PK_INLINE enum pk_trial_way pk_trial_way(struct pk_gate *gate, uint64_t flags, uint64_t now, bool back)
+{
+	return back || flags & (PK_FLAG_TRIED | PK_FLAG_APART) ? pk_trial_find(gate, flags, now) : PK_TRIAL_SAYS_NOTHING;
+}
 
 /* Tell of what the thread has counted. It has the mutex, or waits for it. */
 void pk_trial_tell(struct pk_gate *gate, uint64_t now);

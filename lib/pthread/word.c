@@ -101,7 +101,7 @@ enum {
 	BRIEF_NS = 6000,
 	/* Who has slept there so many times in one wait has been woken for nothing: others come back at once. (Or for signals.) */
 	VAIN = 32,
-	/* Or for so many times the patience of a head; or so many times as often, if it does not look at the clock. */
+	/* And is impatient, if that has taken so many times the patience of a head; or so many times as often. */
 	PATIENCES = 10,
 };
 
@@ -402,16 +402,17 @@ static void note_other(const struct pk_site *at, uint64_t ns)
 	pk_self.won.rounds = pk_self.won.waited = 0;
 }
 
-/* Who has waited apart, for so long (0: that is not known), and has slept so often in vain, had better queue: if others do so, or all wait apart
+/* Who has waited apart, since then (0: that is not known), and has slept so often in vain, had better queue: if others do so, or all wait apart
  * as that has been tried, which is not good for it. Else there is nothing to be won. It has just set the word to 2, so it owes nobody a
  * wake-up. */
-static bool has_had_enough(const struct pk_site *at, uint64_t ns, unsigned sleeps)
+static bool has_had_enough(const struct pk_site *at, uint64_t since, unsigned sleeps)
 {
-	const bool impatient = ns > pk_knob(patience) * UINT64_C(1000) * PATIENCES || sleeps >= VAIN * PATIENCES;
+	bool impatient;
 	uint64_t flags;
 
-	if (!impatient && sleeps < VAIN)
+	if (sleeps < VAIN)
 		return false;
+	impatient = sleeps >= VAIN * PATIENCES || (since && pk_clock_ns() - since > pk_knob(patience) * UINT64_C(1000) * PATIENCES);
 	flags = pk_load_relaxed(&at->gate->flags);
 	if (!(flags & PK_FLAG_APART))
 		return flags & PK_FLAG_BACK && !(flags & PK_FLAG_TRIED && !impatient);
@@ -443,6 +444,8 @@ int pk_word_wait(const struct pk_site *at, const struct pk_admit_ops *ops, struc
 	bool alone, away, look = false, apart = ops && !w, dated = apart && pk_self.came;
 	const bool counts = dated && !pk_lot_pays(at);
 	const uint64_t came = dated ? pk_self.came : 0;
+	/* Who comes back does not matter then, and for who has just been woken everybody waits. */
+	const bool asleep_undated = dated && pk_site_flags(at) & (PK_FLAG_TRIED | PK_FLAG_APART);
 	unsigned looks = 0, sleeps = 0;
 	int late = 0;
 
@@ -463,7 +466,7 @@ int pk_word_wait(const struct pk_site *at, const struct pk_admit_ops *ops, struc
 		int seen = pk_load_relaxed(at->word);
 		bool nap;
 
-		if (apart && sleeps && has_had_enough(at, dated ? pk_self.came - came : 0, sleeps))
+		if (apart && has_had_enough(at, came, sleeps))
 			return EAGAIN;
 		if (w && seen)
 			lose_patience(&t); /* first: it does not nap while others queue behind it */
@@ -491,7 +494,7 @@ int pk_word_wait(const struct pk_site *at, const struct pk_admit_ops *ops, struc
 			return late;
 		if (look && !apart && at->pass(at->word))
 			return EALREADY;
-		if (dated)
+		if (dated && !asleep_undated)
 			pk_self.came = pk_clock_ns();
 		t.take = 2;
 		t.nap = !nap;
@@ -502,7 +505,7 @@ int pk_word_wait(const struct pk_site *at, const struct pk_admit_ops *ops, struc
 			regard(&t, NULL);
 	}
 	if (apart)
-		note_apart(at, sleeps, dated, counts);
+		note_apart(at, sleeps, dated && !(asleep_undated && sleeps), counts);
 	if (!w)
 		return 0;
 	if (t.take == 1 && t.budget)
