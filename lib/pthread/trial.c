@@ -12,6 +12,7 @@ enum { BEGINS = 1 }; /* in an address of gates, which are words: it is about to 
 static struct {
 	uintptr_t lock; /* the gate that is tried, or 0 */
 	uint64_t began;
+	uint32_t was;	    /* PK_FLAG_APART before, or not */
 	uint32_t counts[2]; /* how often it was taken, where all queued, and where they waited apart */
 	uint64_t ended;	    /* the last trial, which was of `last`: that one is not tried again before so many pauses, no other before one */
 	uintptr_t last;
@@ -32,6 +33,22 @@ static unsigned way_at(uint64_t since)
 	return (unsigned)(since / PK_TRIAL_PHASE_NS + 1) / 2 % 2;
 }
 
+static bool is_apart(const struct pk_gate *gate)
+{
+	return pk_load_relaxed(&gate->flags) & PK_FLAG_APART;
+}
+
+/* From now on they wait in this way. */
+static void go(struct pk_gate *gate, bool apart)
+{
+	if (is_apart(gate) == apart)
+		return;
+	if (apart)
+		pk_or_relaxed(&gate->flags, PK_FLAG_APART);
+	else
+		pk_and_relaxed(&gate->flags, ~PK_FLAG_APART);
+}
+
 static void begin(struct pk_gate *gate, uint64_t now)
 {
 	uintptr_t seen = pk_load_acquire(&trial.lock); /* T1 */
@@ -43,9 +60,11 @@ static void begin(struct pk_gate *gate, uint64_t now)
 	if (!pk_cas_relaxed(&trial.lock, &seen, (uintptr_t)gate | BEGINS))
 		return;
 	pk_store_relaxed(&trial.began, now);
+	pk_store_relaxed(&trial.was, is_apart(gate));
 	pk_store_relaxed(&trial.counts[0], 0);
 	pk_store_relaxed(&trial.counts[1], 0);
 	pk_store_release(&trial.lock, (uintptr_t)gate); /* T1 */
+	go(gate, false);
 	pk_or_relaxed(&gate->flags, PK_FLAG_TRIED);
 }
 
@@ -54,7 +73,8 @@ static void end(struct pk_gate *gate, uint64_t now)
 {
 	uintptr_t seen = (uintptr_t)gate;
 	uint32_t queued = pk_load_relaxed(&trial.counts[0]), apart = pk_load_relaxed(&trial.counts[1]), pauses = 1;
-	const bool was = pk_load_relaxed(&gate->flags) & PK_FLAG_APART, is = apart > queued - queued / PK_TRIAL_SHARE;
+	const bool was = pk_load_relaxed(&trial.was),
+		   is = queued < PK_TRIAL_LEAST || apart < PK_TRIAL_LEAST ? was : apart > queued - queued / PK_TRIAL_SHARE;
 
 	if (pk_load_relaxed(&trial.last) == (uintptr_t)gate && was == is) {
 		pauses = 2 * pk_load_relaxed(&trial.pauses);
@@ -64,12 +84,8 @@ static void end(struct pk_gate *gate, uint64_t now)
 	pk_store_relaxed(&trial.last, (uintptr_t)gate);
 	pk_store_relaxed(&trial.pauses, pauses);
 	pk_and_relaxed(&gate->flags, ~PK_FLAG_TRIED);
-	if (!pk_cas_release(&trial.lock, &seen, 0) || was == is || queued < PK_TRIAL_LEAST || apart < PK_TRIAL_LEAST) /* T1 */
-		return;
-	if (is)
-		pk_or_relaxed(&gate->flags, PK_FLAG_APART);
-	else
-		pk_and_relaxed(&gate->flags, ~PK_FLAG_APART);
+	if (pk_cas_release(&trial.lock, &seen, 0)) /* T1 */
+		go(gate, is);
 }
 
 void pk_trial_tell(struct pk_gate *gate, uint64_t now)
@@ -83,10 +99,13 @@ void pk_trial_tell(struct pk_gate *gate, uint64_t now)
 		return;
 	}
 	since = elapsed(now);
-	if (since >= PK_TRIAL_NS)
+	if (since >= PK_TRIAL_NS) {
 		end(gate, now);
-	else if (n && since % PK_TRIAL_PHASE_NS >= PK_TRIAL_PHASE_NS / 2)
+		return;
+	}
+	if (n && since % PK_TRIAL_PHASE_NS >= PK_TRIAL_PHASE_NS / 2)
 		pk_add_relaxed(&trial.counts[way_at(since)], n);
+	go(gate, way_at(since));
 }
 
 enum pk_trial_way pk_trial_find(struct pk_gate *gate, uint64_t flags, uint64_t now)
@@ -95,6 +114,7 @@ enum pk_trial_way pk_trial_find(struct pk_gate *gate, uint64_t flags, uint64_t n
 		pk_trial_tell(gate, now);
 		if (pk_load_acquire(&trial.lock) == (uintptr_t)gate) /* T1 */
 			return way_at(elapsed(now)) ? PK_TRIAL_APART : PK_TRIAL_QUEUES;
+		flags = pk_load_relaxed(&gate->flags); /* it is over */
 	} else {
 		pk_self.counted = 0; /* of an earlier one, or another mutex */
 		if ((pk_self.asked++ + (unsigned)pk_self.tid) % PK_TRIAL_ASKS == 0)

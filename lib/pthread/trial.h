@@ -13,7 +13,7 @@
  *	0 -> 1	by who begins the trial
  *	1 -> 0	by who ends it, or finds that this mutex is not tried
  * State of PK_FLAG_APART (all who wait for the mutex do so apart: pthread/turn.c)
- *	any -> 0, 1	by who ends the trial
+ *	any -> 0, 1	during a trial by who tells of what it has counted; by who ends it
  *	1 -> 0	by who has waited so for too long (pthread/word.c)
  * Hints, both: one that is lost, or is set by chance, costs some speed until the next trial. Mutexes that come and go, and a fork in the midst of it,
  * leave a trial without an end; the next one takes its place. So may one of two that begin at the same moment.

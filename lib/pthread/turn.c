@@ -232,12 +232,17 @@ static bool waits_apart(const struct pk_site *at, const struct pk_admit_ops *ops
 /* Whether it is back at once is known by the time when it has got the lock the last time, and by when it comes. Where it does not pay to
  * queue, and waiters do nothing else that glibc's do not do, these looks at the clock would be what they cost more
  * (sim/FINDINGS.md); for the one of who has just been woken everybody waits. So one pair of waits in so many says what there is
- * to be said, about that, too. What is tried is to be like what comes of it, and the look at the clock of one who comes is a moment in which the lock
- * may be let go: then all look when they come, and nobody when it is woken (word.c). */
+ * to be said, about that, too. */
 static bool is_dated(const struct pk_site *at, const struct pk_admit_ops *ops, unsigned socket)
 {
-	return pk_lot_pays(at) || pk_site_flags(at) & (PK_FLAG_BACK | PK_FLAG_TRIED | PK_FLAG_APART) || !pk_rounds_in(1000) ||
-	       !may_wait_apart(at, ops, socket, true) || (pk_self.bypasses++ + (unsigned)pk_self.tid) % APART < DATED;
+	const uint64_t flags = pk_site_flags(at);
+	bool apart;
+
+	if (flags & PK_FLAG_APART)
+		apart = pk_lot_adapts_to(at, socket) && may_stay_away(at, ops);
+	else
+		apart = !pk_lot_pays(at) && !(flags & (PK_FLAG_BACK | PK_FLAG_TRIED)) && may_wait_apart(at, ops, socket, true);
+	return !apart || !pk_rounds_in(1000) || (pk_self.bypasses++ + (unsigned)pk_self.tid) % APART < DATED;
 }
 
 /* One attempt by way of the queue, in that manner. As pk_word_wait(), or OUT.

@@ -444,8 +444,6 @@ int pk_word_wait(const struct pk_site *at, const struct pk_admit_ops *ops, struc
 	bool alone, away, look = false, apart = ops && !w, dated = apart && pk_self.came;
 	const bool counts = dated && !pk_lot_pays(at);
 	const uint64_t came = dated ? pk_self.came : 0;
-	/* Who comes back does not matter then, and for who has just been woken everybody waits. */
-	const bool asleep_undated = dated && pk_site_flags(at) & (PK_FLAG_TRIED | PK_FLAG_APART);
 	unsigned looks = 0, sleeps = 0;
 	int late = 0;
 
@@ -494,7 +492,7 @@ int pk_word_wait(const struct pk_site *at, const struct pk_admit_ops *ops, struc
 			return late;
 		if (look && !apart && at->pass(at->word))
 			return EALREADY;
-		if (dated && !asleep_undated)
+		if (dated)
 			pk_self.came = pk_clock_ns();
 		t.take = 2;
 		t.nap = !nap;
@@ -505,7 +503,7 @@ int pk_word_wait(const struct pk_site *at, const struct pk_admit_ops *ops, struc
 			regard(&t, NULL);
 	}
 	if (apart)
-		note_apart(at, sleeps, dated && !(asleep_undated && sleeps), counts);
+		note_apart(at, sleeps, dated, counts);
 	if (!w)
 		return 0;
 	if (t.take == 1 && t.budget)
