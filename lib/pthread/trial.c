@@ -7,7 +7,7 @@
 
 _Static_assert((uint8_t)PK_TRIAL_ASKS == 0 && PK_TRIAL_COUNTS <= UINT8_MAX, "they are counted in bytes");
 
-enum { BEGINS = 1 }; /* in an address of gates, which are words: it is about to be tried */
+enum { BUSY = 1 }; /* in the address of a gate: its trial is just beginning, or ending */
 
 static struct {
 	uintptr_t lock; /* the gate that is tried, or 0 */
@@ -19,12 +19,15 @@ static struct {
 	uint32_t pauses;
 } trial PK_ALIGNED(PK_CACHE_LINE);
 
-/* How long it has been tried, at `now`, which may have been before it was. */
+/* From `then` to `now`; 0 if who has read the clock for `now` did so before. */
+static uint64_t between(uint64_t then, uint64_t now)
+{
+	return now > then ? now - then : 0;
+}
+
 static uint64_t elapsed(uint64_t now)
 {
-	int64_t ns = (int64_t)(now - pk_load_relaxed(&trial.began));
-
-	return ns > 0 ? (uint64_t)ns : 0;
+	return between(pk_load_relaxed(&trial.began), now);
 }
 
 /* Which way is tried then: one, twice the other, twice the first, ... so that who becomes busier meanwhile, or less, favours none. */
@@ -53,29 +56,36 @@ static void begin(struct pk_gate *gate, uint64_t now)
 {
 	uintptr_t seen = pk_load_acquire(&trial.lock); /* T1 */
 	unsigned pauses = pk_load_relaxed(&trial.last) == (uintptr_t)gate ? pk_load_relaxed(&trial.pauses) : 1;
+	const bool was = is_apart(gate);
 
 	if (seen ? elapsed(now) < PK_TRIAL_NS + PK_TRIAL_PAUSE_NS
-		 : now - pk_load_relaxed(&trial.ended) < (uint64_t)pauses * PK_TRIAL_PAUSE_NS)
+		 : between(pk_load_relaxed(&trial.ended), now) < (uint64_t)pauses * PK_TRIAL_PAUSE_NS)
 		return;
-	if (!pk_cas_relaxed(&trial.lock, &seen, (uintptr_t)gate | BEGINS))
+	if (!pk_cas_relaxed(&trial.lock, &seen, (uintptr_t)gate | BUSY))
 		return;
 	pk_store_relaxed(&trial.began, now);
-	pk_store_relaxed(&trial.was, is_apart(gate));
+	pk_store_relaxed(&trial.was, was);
 	pk_store_relaxed(&trial.counts[0], 0);
 	pk_store_relaxed(&trial.counts[1], 0);
-	pk_store_release(&trial.lock, (uintptr_t)gate); /* T1 */
+	seen = (uintptr_t)gate | BUSY;
+	if (!pk_cas_release(&trial.lock, &seen, (uintptr_t)gate)) /* T1 */
+		return;
 	go(gate, false);
 	pk_or_relaxed(&gate->flags, PK_FLAG_TRIED);
 }
 
-/* What is told to the next one comes first: it may begin at once. */
 static void end(struct pk_gate *gate, uint64_t now)
 {
 	uintptr_t seen = (uintptr_t)gate;
-	uint32_t queued = pk_load_relaxed(&trial.counts[0]), apart = pk_load_relaxed(&trial.counts[1]), pauses = 1;
-	const bool was = pk_load_relaxed(&trial.was),
-		   is = queued < PK_TRIAL_LEAST || apart < PK_TRIAL_LEAST ? was : apart > queued - queued / PK_TRIAL_SHARE;
+	uint32_t queued, apart, pauses = 1;
+	bool was, is;
 
+	if (!pk_cas_relaxed(&trial.lock, &seen, (uintptr_t)gate | BUSY))
+		return;
+	queued = pk_load_relaxed(&trial.counts[0]);
+	apart = pk_load_relaxed(&trial.counts[1]);
+	was = pk_load_relaxed(&trial.was);
+	is = queued < PK_TRIAL_LEAST || apart < PK_TRIAL_LEAST ? was : apart > queued - queued / PK_TRIAL_SHARE;
 	if (pk_load_relaxed(&trial.last) == (uintptr_t)gate && was == is) {
 		pauses = 2 * pk_load_relaxed(&trial.pauses);
 		pauses = pauses < PK_TRIAL_PAUSES ? pauses : PK_TRIAL_PAUSES;
@@ -84,8 +94,8 @@ static void end(struct pk_gate *gate, uint64_t now)
 	pk_store_relaxed(&trial.last, (uintptr_t)gate);
 	pk_store_relaxed(&trial.pauses, pauses);
 	pk_and_relaxed(&gate->flags, ~PK_FLAG_TRIED);
-	if (pk_cas_release(&trial.lock, &seen, 0)) /* T1 */
-		go(gate, is);
+	go(gate, is);
+	pk_store_release(&trial.lock, 0); /* T1 */
 }
 
 void pk_trial_tell(struct pk_gate *gate, uint64_t now)
@@ -115,10 +125,8 @@ enum pk_trial_way pk_trial_find(struct pk_gate *gate, uint64_t flags, uint64_t n
 		if (pk_load_acquire(&trial.lock) == (uintptr_t)gate) /* T1 */
 			return way_at(elapsed(now)) ? PK_TRIAL_APART : PK_TRIAL_QUEUES;
 		flags = pk_load_relaxed(&gate->flags); /* it is over */
-	} else {
-		pk_self.counted = 0; /* of an earlier one, or another mutex */
-		if ((pk_self.asked++ + (unsigned)pk_self.tid) % PK_TRIAL_ASKS == 0)
-			begin(gate, now);
+	} else if ((pk_self.asked++ + (unsigned)pk_self.tid) % PK_TRIAL_ASKS == 0) {
+		begin(gate, now);
 	}
 	return flags & PK_FLAG_APART ? PK_TRIAL_APART : PK_TRIAL_SAYS_NOTHING;
 }

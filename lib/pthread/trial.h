@@ -13,10 +13,10 @@
  *	0 -> 1	by who begins the trial
  *	1 -> 0	by who ends it, or finds that this mutex is not tried
  * State of PK_FLAG_APART (all who wait for the mutex do so apart: pthread/turn.c)
- *	any -> 0, 1	during a trial by who tells of what it has counted; by who ends it
+ *	any -> 0, 1	by who begins a trial; in it, by who tells of what it has counted; by who ends it
  *	1 -> 0	by who has waited so for too long (pthread/word.c)
- * Hints, both: one that is lost, or is set by chance, costs some speed until the next trial. Mutexes that come and go, and a fork in the midst of it,
- * leave a trial without an end; the next one takes its place. So may one of two that begin at the same moment.
+ * Hints, both: one that is lost, or is set by chance, costs some speed until the next trial. Mutexes that come and go, and a fork
+ * in the midst of it, leave a trial without an end; the next one takes its place. So may one of two that begin at the same moment.
  *
  * Ledger
  *  T1	lock: release by who begins or ends a trial, acquire by who counts, or would begin the next one: when it began, and ended. */
@@ -43,8 +43,9 @@ enum {
 	PK_TRIAL_PAUSES = 16,
 	/* One in so many of a thread's dated waits for mutexes whose users come back asks for one. */
 	PK_TRIAL_ASKS = 256,
-	/* A thread tells of so many at once. */
-	PK_TRIAL_COUNTS = 64,
+	/* A thread tells of so many at once. If it waits apart it may not look at the clock before, so what it counts in one turn it may
+	 * tell in the next; they are few. (As are those left from another trial, which may have been of another mutex.) */
+	PK_TRIAL_COUNTS = 16,
 };
 
 enum pk_trial_way {
@@ -54,9 +55,8 @@ enum pk_trial_way {
 };
 
 /* How all who wait for that mutex are to do so. Called by who has to wait: with its flags, as they were a moment ago, and the
- * time. `back`: as far as is known its users come back at once. */
+ * time. pk_trial_way(): `back` is whether its users come back at once, as far as is known. */
 enum pk_trial_way pk_trial_find(struct pk_gate *gate, uint64_t flags, uint64_t now);
-
 PK_INLINE enum pk_trial_way pk_trial_way(struct pk_gate *gate, uint64_t flags, uint64_t now, bool back)
 {
 	return back || flags & (PK_FLAG_TRIED | PK_FLAG_APART) ? pk_trial_find(gate, flags, now) : PK_TRIAL_SAYS_NOTHING;

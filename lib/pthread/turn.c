@@ -194,7 +194,7 @@ static bool may_stay_away(const struct pk_site *at, const struct pk_admit_ops *o
 	return ops->policy == PK_POLICY_shfl && !pk_self.chain && !(pk_site_flags(at) & PK_FLAG_QUEUE);
 }
 
-/* `headless`: nobody need be there who is to be the head. */
+/* `headless`: also if nobody is in the queue, so that this one would be its head. */
 static bool may_wait_apart(const struct pk_site *at, const struct pk_admit_ops *ops, unsigned socket, bool headless)
 {
 	return pk_lot_apart(at, socket) && (headless || pk_site_busy(at)) && may_stay_away(at, ops);
@@ -404,6 +404,7 @@ PK_NOINLINE int pk_turn_wait(const struct pk_site *site, const struct pk_deadlin
 		ops = pk_policy_for(policy_of(at));
 		if (!r || !ops)
 			return pk_word_wait(at, NULL, NULL, false, deadline);
+		socket = pk_socket_here(r->index); /* it need not have woken where it fell asleep */
 	}
 	if (pk_lot_open && !deadline)
 		return wait_in_lot(at, ops, r, socket);

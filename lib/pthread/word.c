@@ -16,7 +16,8 @@
  *		for long
  *	1 -> 0	by who has got the word by spinning for a while
  * State of PK_FLAG_BACK, a hint for those who come to a mutex (turn.c), and for heads that have been called from the lot
- *	0 -> 1	by who comes back at once for the word (turn.c), or has slept apart many times before it got it
+ *	0 -> 1	by who comes back at once for the word (turn.c), or has slept apart many times before it got it, or had enough of that; by
+ *		who queues as that is tried (turn.c)
  *	1 -> 0	by who has not come back many times in a row (turn.c)
  * State of PK_FLAG_APART: trial.h
  * A head that was asleep, and is woken for the word, says nothing about how long others hold it; nor does one that has
@@ -378,7 +379,7 @@ static bool may_nap(const struct turn *t, const struct pk_deadline *deadline)
 {
 	uint64_t flags = pk_load_relaxed(&t->at->gate->flags);
 
-	return t->w && t->nap && !deadline && !t->at->pass && !(flags & (PK_FLAG_QUEUE | PK_FLAG_APART | PK_FLAG_TRIED)) &&
+	return t->w && t->nap && !deadline && !t->at->pass && !(flags & (PK_FLAG_QUEUE | PK_FLAG_APART)) &&
 	       (flags & PK_FLAG_BACK || !pk_lot_apart(t->at, t->w->socket));
 }
 
@@ -402,9 +403,9 @@ static void note_other(const struct pk_site *at, uint64_t ns)
 	pk_self.won.rounds = pk_self.won.waited = 0;
 }
 
-/* Who has waited apart, since then (0: that is not known), and has slept so often in vain, had better queue: if others do so, or all wait apart
- * as that has been tried, which is not good for it. Else there is nothing to be won. It has just set the word to 2, so it owes nobody a
- * wake-up. */
+/* One that has waited apart, and has slept so often in vain, had better queue: if others do so, or all wait apart as that has been
+ * tried, which is not good for this one. Else there is nothing to be won. It has just set the word to 2, so it owes nobody a
+ * wake-up. `since`: when it came, or 0 if that is not known. */
 static bool has_had_enough(const struct pk_site *at, uint64_t since, unsigned sleeps)
 {
 	bool impatient;
