@@ -12,7 +12,7 @@
  * queue: those of sockets where nobody may spin, those of a mutex of which the heads have to
  * wait for long (PK_FLAG_SLOW), those of a lock that does not keep that flag, and all while the CPUs are
  * crowded (rt/spin.h). On one socket, and where the order of the queue does not pay, most of them are in neither: they wait at the
- * word (turn.c). */
+ * word (turn.c); and all of them where that has been tried, and is better (trial.h). */
 #ifndef PK_LOT_H
 #define PK_LOT_H
 
