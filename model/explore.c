@@ -323,14 +323,20 @@ static void give_up_on(const struct hn_access *a)
 	mc_fail("thread %d goes on for ever", mc_current);
 }
 
+static bool finishing; /* final() runs */
+
 uint64_t hn_access(const struct hn_access *access)
 {
 	struct hn_access a = *access;
 	struct mc_place *place;
 	bool is_plain = a.kind == HN_READ || a.kind == HN_WRITE;
 
-	if (mc_current < 0)
+	if (mc_current < 0) {
+		/* What final() changes is to be as it was for the next execution. */
+		if (finishing && !is_plain && a.kind != HN_LOAD && a.kind != HN_FENCE && !is_local((uintptr_t)a.p))
+			mc_word_note((uintptr_t)a.p, a.size);
 		return is_plain ? 0 : hn_perform(&a);
+	}
 	if (!--patience)
 		give_up_on(&a);
 	mc_memory_settle();
@@ -720,10 +726,13 @@ static void finish(struct mc_result *result)
 	for (unsigned t = 0; t < mc_client->threads; t++)
 		all &= mc_world.thread[t].what == MC_DONE;
 	result->ends++;
-	if (!all)
+	if (!all) {
 		mc_fail("a lost wake-up: all threads that have not ended sleep");
-	else if (mc_client->final)
+	} else if (mc_client->final) {
+		finishing = true;
 		mc_client->final();
+		finishing = false;
+	}
 }
 
 static bool asleep_for_good(void)

@@ -387,7 +387,8 @@ static const struct mc_kind kinds[] = {{"lock", mutex_setup, lock_body, mutex_fi
 				       {"crowd", mutex_setup, crowd_body, mutex_final, MC_NONE},
 				       {NULL, NULL, NULL, NULL, MC_NONE}};
 
-static const struct mc_kind *const tables[] = {kinds, mc_rwlock_kinds, mc_queue_kinds, mc_cond_kinds, mc_record_kinds};
+static const struct mc_kind *const tables[] = {kinds, mc_rwlock_kinds, mc_queue_kinds, mc_cond_kinds, mc_record_kinds,
+					       mc_trial_kinds};
 
 /* The kind of that name, or null. */
 static const struct mc_kind *kind_named(const char *name)

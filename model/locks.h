@@ -26,7 +26,7 @@ struct mc_kind {
 enum { MC_ROUNDS = 3 };
 
 extern const struct mc_kind mc_rwlock_kinds[], mc_queue_kinds[], mc_cond_kinds[],
-	mc_record_kinds[];
+	mc_record_kinds[], mc_trial_kinds[];
 
 /* Begin a body: the thread gets its record. */
 void mc_thread_begin(unsigned thread);

@@ -10,7 +10,7 @@
  * The sources, and the client, are compiled with -fsanitize=thread, so that their accesses
  * arrive here (harness/access.h); so everything that threads share lies in static memory or
  * comes from mmap. setup() and final() run alone: before the threads, and after the last one
- * has ended. */
+ * has ended. (What final() writes otherwise than by atomic accesses the next execution finds.) */
 #ifndef MC_MODEL_H
 #define MC_MODEL_H
 
