@@ -2,12 +2,16 @@
 /* SPDX-FileCopyrightText: 2026 The parkade authors */
 /* Whether it pays to queue for a mutex whose users come back at once is tried (pthread/trial.h); and who waits apart then
  * (pthread/turn.c). */
+#include <errno.h>
+#include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <time.h>
 
 #include "admit/order.h"
+#include "base/arch/arch.h"
 #include "pthread/mutex.h"
 #include "pthread/trial.h"
 #include "gate.h"
@@ -410,5 +414,240 @@ START_TEST(has_had_enough)
 }
 END_TEST
 
+/* ---- who goes over to the queue ---- */
+
+enum { VAIN = 32, PATIENCES = 10, LONG_US = 1000000000, OTHERS = 2 };
+
+static struct {
+	bool nodeless;
+	const struct pk_deadline *deadline;
+	struct pk_record *record;
+	int got;
+} guest;
+
+static pthread_t one, other;
+static int inside;	/* 1: somebody has the lock, and is the only one */
+static unsigned claims; /* how often the other one has set the word to 2 */
+static struct timespec until;
+static const struct pk_deadline deadline = {&until, CLOCK_MONOTONIC};
+
+/* As its owner does. */
+static void let_go(void)
+{
+	pk_store_relaxed(&inside, 0);
+	if (pk_xchg_release(&word, 0) == 2)
+		pk_futex_wake(&word, 1);
+}
+
+static void have_it(void)
+{
+	ck_assert_int_eq(pk_xchg_acquire(&inside, 1), 0);
+	ck_assert_int_ne(pk_load_relaxed(&word), 0);
+	sched_yield();
+	let_go();
+}
+
+/* As glibc's waiters do; but it can be left alone while the one is woken, which heeds every wake-up. */
+static void *sleep_beside(void *unused)
+{
+	for (pk_store_relaxed(&claims, 1); pk_xchg_acq_rel(&word, 2); pk_store_relaxed(&claims, claims + 1))
+		pk_futex_wait_bits(&word, 2, OTHERS, NULL);
+	have_it();
+	return unused;
+}
+
+static void *go_over(void *at)
+{
+	struct pk_waiter *taken[PK_RECORD_NODES];
+	unsigned n = 0;
+
+	ck_assert(pk_thread_start());
+	pk_self.bypasses = (uint8_t)-pk_self.tid; /* it is dated */
+	pk_self.asked = (uint8_t)(1 - pk_self.tid);
+	guest.record = pk_thread_record();
+	while (guest.nodeless && pk_waiters_idle(guest.record) >= 2)
+		taken[n++] = pk_waiter_take(guest.record);
+	guest.got = pk_turn_wait(at, guest.deadline);
+	if (guest.got) {
+		ck_assert_int_eq(guest.got, ETIMEDOUT);
+		ck_assert(pk_clock_passed(CLOCK_MONOTONIC, &until));
+	} else {
+		have_it();
+	}
+	while (n)
+		pk_waiter_free(taken[--n]);
+	return NULL;
+}
+
+static uint64_t guest_stat(unsigned stat)
+{
+	return pk_load_relaxed(&guest.record->stat[stat]);
+}
+
+/* Until so many sleep there, with the word at 2: so many the kernel would move from there to there. */
+static void await_sleepers(long n)
+{
+	while (pk_arch_syscall(SYS_futex, (long)&word, FUTEX_CMP_REQUEUE | FUTEX_PRIVATE_FLAG, 0, MAX, (long)&word, 2) != n)
+		sched_yield();
+}
+
+/* Both sleep: the one is woken, and has been overtaken by somebody else. */
+static void wake_in_vain(void)
+{
+	pk_store_release(&word, 1);
+	ck_assert_int_eq(pk_futex_wake_bits(&word, ~(uint32_t)OTHERS), 1);
+}
+
+/* The lock is ours. The other one sleeps, and the one that waits apart is woken in vain so many times, and goes over. Its
+ * deadline is so near once it is about to do so, and not before. */
+static void have_one_go_over(struct pk_site *at, uint64_t flags, unsigned times, unsigned us)
+{
+	no_trials();
+	gate.flags = PK_FLAG_APART; /* to begin with */
+	word = inside = 1;
+	until = pk_clock_after(LONG_US);
+	ck_assert_int_eq(pthread_create(&other, NULL, sleep_beside, NULL), 0);
+	await_sleepers(1);
+	ck_assert_int_eq(pthread_create(&one, NULL, go_over, at), 0);
+	await_sleepers(2);
+	pk_store_relaxed(&gate.flags, flags);
+	if (flags & PK_FLAG_APART && times == VAIN) {
+		pk_config.patience = 1000;
+		for (uint64_t since = pk_clock_ns(); pk_clock_ns() - since <= PATIENCES * UINT64_C(1000000);)
+			sched_yield();
+	}
+	for (unsigned woken = 0; woken < times; woken++) {
+		await_sleepers(2);
+		ck_assert_uint_eq(guest_stat(PK_STAT_bypassed) + guest_stat(PK_STAT_entered), 1);
+		if (woken + 1 == times)
+			until = pk_clock_after(us);
+		wake_in_vain();
+	}
+	while (guest_stat(PK_STAT_bypassed) + guest_stat(PK_STAT_entered) < 2)
+		sched_yield();
+}
+
+/* It has set the word to 2, and the other one has not done so for it. (As the head it would do so later, before it
+ * sleeps: so that is seen if somebody is in the queue before it.) */
+static void owes_nothing(void)
+{
+	ck_assert_int_eq(pk_load_acquire(&word), 2);
+	ck_assert_uint_eq(pk_load_relaxed(&claims), 1);
+}
+
+static void first_leaves(void)
+{
+	pk_shfl.leave(&gate.queue, node[0], NULL);
+	pk_lot_check(&gate, 0);
+}
+
+static void let_one_be_first(void)
+{
+	node[0] = new_node(&pk_shfl);
+	ck_assert_int_eq(pk_shfl.enter(&gate.queue, node[0], NULL), PK_IS_HEAD);
+}
+
+static void nothing_is_left(void)
+{
+	ck_assert_int_eq(word, 0);
+	ck_assert(!pk_queue_busy(&gate.queue));
+	ck_assert_uint_eq(pk_waiters_idle(guest.record), PK_RECORD_NODES);
+}
+
+/* Who goes over has been woken as others were to be, maybe: it owes them nothing, whether somebody is in the queue (_i % 2) or not. */
+START_TEST(goes_over_beside_a_sleeper)
+{
+	static const struct {
+		const char *topology;
+		uint64_t flags;
+		unsigned times;
+	} table[] = {{"1x8", PK_FLAG_BACK, VAIN},
+		     {"2x8", PK_FLAG_BACK, VAIN},
+		     {"1x8", PK_FLAG_APART, VAIN},
+		     {"2x8", PK_FLAG_APART, VAIN},
+		     {"1x8", PK_FLAG_APART, PATIENCES * VAIN},
+		     {"2x8", PK_FLAG_APART, PATIENCES * VAIN}};
+	struct pk_site at = site(true);
+
+	make_with("shfl", table[_i / 2].topology, "auto");
+	if (_i % 2)
+		let_one_be_first();
+	have_one_go_over(&at, table[_i / 2].flags, table[_i / 2].times, LONG_US);
+	owes_nothing();
+	ck_assert_uint_eq(pk_load_relaxed(&gate.flags) & (PK_FLAG_APART | PK_FLAG_BACK), PK_FLAG_BACK);
+	let_go();
+	pthread_join(other, NULL);
+	if (_i % 2)
+		first_leaves();
+	pthread_join(one, NULL);
+	ck_assert_int_eq(guest.got, 0);
+	ck_assert_uint_eq(guest_stat(PK_STAT_bypassed), 1);
+	nothing_is_left();
+}
+END_TEST
+
+/* It gets the lock if that is let go before its deadline. If not (_i / 4) it has no place any more then; the other one still sleeps. */
+START_TEST(goes_over_with_a_deadline)
+{
+	const bool late = _i / 4, second = _i % 2;
+	struct pk_site at = site(true);
+
+	make_with("shfl", _i & 2 ? "2x8" : "1x8", "auto");
+	if (second)
+		let_one_be_first();
+	guest.deadline = &deadline;
+	have_one_go_over(&at, PK_FLAG_BACK, VAIN, late ? 20000 : LONG_US);
+	owes_nothing();
+	if (late)
+		pthread_join(one, NULL);
+	else
+		let_go();
+	if (second)
+		first_leaves();
+	if (late) {
+		ck_assert(!pk_queue_busy(&gate.queue));
+		ck_assert_uint_eq(pk_waiters_idle(guest.record), PK_RECORD_NODES);
+		owes_nothing();
+		let_go();
+	} else {
+		pthread_join(one, NULL);
+	}
+	pthread_join(other, NULL);
+	ck_assert_int_eq(guest.got, late ? ETIMEDOUT : 0);
+	ck_assert_uint_eq(guest_stat(PK_STAT_bypassed), 1);
+	ck_assert_uint_eq(guest_stat(PK_STAT_entered), 1);
+	nothing_is_left();
+}
+END_TEST
+
+/* It cannot queue: it waits for the word all the same, however often it is woken, or until its deadline, if it has one. */
+START_TEST(goes_over_without_a_node)
+{
+	const bool late = _i / 2;
+	struct pk_site at = site(true);
+
+	make_with("shfl", _i % 2 ? "2x8" : "1x8", "auto");
+	guest.nodeless = true;
+	guest.deadline = late ? &deadline : NULL;
+	have_one_go_over(&at, PK_FLAG_BACK, VAIN, late ? 20000 : LONG_US);
+	ck_assert(!pk_queue_busy(&gate.queue));
+	for (unsigned woken = 0; !late && woken < VAIN; woken++) {
+		await_sleepers(2);
+		wake_in_vain();
+	}
+	if (late)
+		pthread_join(one, NULL);
+	let_go();
+	if (!late)
+		pthread_join(one, NULL);
+	pthread_join(other, NULL);
+	ck_assert_int_eq(guest.got, late ? ETIMEDOUT : 0);
+	ck_assert_uint_eq(guest_stat(PK_STAT_bypassed), 2);
+	ck_assert_uint_eq(guest_stat(PK_STAT_entered), 0);
+	nothing_is_left();
+}
+END_TEST
+
 UNIT("trial", {is_asked_for, 4}, {by_turns, 2}, {is_decided, 13}, {first_half_is_not_looked_at, 1}, {is_tried_again, 1}, {one_at_a_time, 1}, {is_counted, 4},
-     {waits_apart, 11}, {asks, 4}, {queues, 4}, {has_had_enough, 9})
+     {waits_apart, 11}, {asks, 4}, {queues, 4}, {has_had_enough, 9},
+     {goes_over_beside_a_sleeper, 12}, {goes_over_with_a_deadline, 8}, {goes_over_without_a_node, 4})
