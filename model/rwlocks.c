@@ -220,7 +220,7 @@ static void final(void)
 {
 	struct pk_rwlock *rw = pk_rwlock_of(&rwlock);
 
-	if (rw->state & (PK_RW_WRITER | PK_RW_READERS | PK_RW_WAITERS | PK_RW_RECALL | PK_RW_CLOSED) || rw->cur_writer ||
+	if (rw->state & (PK_RW_WRITER | PK_RW_READERS | PK_RW_WAITERS | PK_RW_RECALL | PK_RW_CLOSED | PK_RW_KEPT) || rw->cur_writer ||
 	    rw->lock)
 		mc_fail("it is held at the end: %lx, writer %d, word %d", (long)rw->state, rw->cur_writer, rw->lock);
 	mc_is_idle(rw, &rw->queue);

@@ -61,7 +61,7 @@ static void rwlock(uint64_t from, uint64_t to)
 	} flags[] = {{PK_RW_WRITER, "+ WRITER", "- WRITER"}, {PK_RW_CLOSED, "+ CLOSED", "- CLOSED"},
 		     {PK_RW_SLEEPER, "+ SLEEPER", "- SLEEPER"}, {PK_RW_PARKED, "+ PARKED", "- PARKED"},
 		     {PK_RW_SPREAD, "+ SPREAD", "- SPREAD"}, {PK_RW_RECALL, "+ RECALL", "- RECALL"}};
-	const uint64_t readers = PK_RW_READERS, waiters = PK_RW_WAITERS;
+	const uint64_t readers = PK_RW_READERS, waiters = PK_RW_WAITERS, kept = PK_RW_KEPT;
 
 	for (unsigned n = 0; n < sizeof(flags) / sizeof(flags[0]); n++)
 		if ((from ^ to) & flags[n].bit)
@@ -70,6 +70,8 @@ static void rwlock(uint64_t from, uint64_t to)
 		mc_arc("state", "", (to & readers) > (from & readers) ? "+ READER" : "- READER");
 	if ((from ^ to) & waiters)
 		mc_arc("state", "", (to & waiters) > (from & waiters) ? "+ WAITER" : "- WAITER");
+	if ((from ^ to) & kept)
+		mc_arc("state", "", to & kept ? "+ KEPT" : "- KEPT");
 }
 
 static void key(uint64_t from, uint64_t to)

@@ -199,6 +199,8 @@ struct pk_rwlock {
 #define PK_RW_PARKED PK_RW_IN_FLAGS(0x400)   /* readers sleep */
 #define PK_RW_SPREAD PK_RW_IN_FLAGS(0x800)   /* readers may be counted apart */
 #define PK_RW_RECALL PK_RW_IN_FLAGS(0x1000)  /* they are being counted back in */
+#define PK_RW_KEPT_ONE PK_RW_IN_FLAGS(0x2000)
+#define PK_RW_KEPT PK_RW_IN_FLAGS(0xe000) /* for so many writers in a row it was kept for the front */
 #define PK_RW_WAITER PK_RW_IN_FLAGS(0x10000) /* writers that wait, of a kind that prefers them */
 #define PK_RW_WAITERS PK_RW_IN_FLAGS(0xfff0000)
 
@@ -213,7 +215,7 @@ PK_ASSERT_SAME_RW(kind, __flags);
 _Static_assert(sizeof(struct pk_rwlock) <= sizeof(pthread_rwlock_t), "pthread_rwlock_t has no room for a queue");
 _Static_assert(offsetof(struct pk_rwlock, queue) == offsetof(struct pk_gate, queue), "an rwlock begins with a gate");
 _Static_assert(!((PK_FLAG_QUEUE | PK_FLAG_SPINNER | PK_FLAG_LOT | PK_FLAG_SLOW) &
-		 (PK_RW_IN_READERS(UINT32_MAX) | PK_RW_IN_FLAGS(0xfff1f00))),
+		 (PK_RW_IN_READERS(UINT32_MAX) | PK_RW_IN_FLAGS(0xfffff00))),
 	       "the gate's flags are its own");
 
 PK_INLINE struct pk_rwlock *pk_rwlock_of(pthread_rwlock_t *rwlock)

@@ -18,12 +18,17 @@
  *	+ WRITER		who writes: if there are no readers, and neither SPREAD, RECALL
  *				nor (but for the front, and who passes it) CLOSED
  *	- WRITER		its unlock: with it go SLEEPER and PARKED, the front is woken
- *				and the parked readers are called
+ *				and the parked readers are called (the first of each socket, if it is kept)
  *	CLOSED			set and cleared by the front: nobody passes it any more. Cleared by
  *				who does, as nobody has the lock, and takes it, or reads after a
  *				long wait for a front that is awake (pass_front()); and in a child
  *				of fork (disown())
  *	SLEEPER			set by the front before it sleeps
+ *	+ KEPT			by the unlock of a writer whom the front has waited for asleep: no
+ *				reader passes it; but not more often than so many times in a row
+ *	- KEPT, all of it	by any other unlock of a writer; while there is no WRITER, by the front, if it
+ *				reads, sleeps or has no more time, by a reader that passes it (pass_front()),
+ *				and in a child of fork. A writer that takes the lock leaves it to its unlock
  *	PARKED			set by readers who are kept out, before they sleep; cleared by
  *				whoever ends what keeps them out, who then calls them
  *	SPREAD			set by a reader that holds `lock`; cleared by the front
@@ -42,6 +47,13 @@
  * multiple of the longest reading (unless there are always readers inside that hold
  * another read lock, too). Readers that are passed for too long queue for the front
  * themselves, but not for ever at a time.
+ *
+ * Where sections are long, and many threads write now and then, all but one of them wait to
+ * write at last, and that one reads, alone: after its write it is back before the front is
+ * awake. So a writer for whose end the front has spun in vain, and slept, keeps the lock for
+ * it (KEPT). Those who have written meet as readers then, and read at the same time. Other
+ * writers pass the front as before, or the lock would be idle for as long as a wake-up takes;
+ * and who finds it idle for longer reads.
  *
  * Ledger
  *  O1	acquire of the exchange that takes the lock pairs with the release of the one
@@ -78,6 +90,9 @@ enum {
 	READER_GAP = 4,
 	/* Readers that leave are waited for with the lock closed for so many budgets at most. */
 	DRAINS = 16,
+	/* A front that the lock is kept for, and that does not come within so long, has no CPU, or is in a handler: a few times what a
+	 * wake-up takes. */
+	KEPT_US = 200,
 };
 
 /* ---- who may do what ---- */
@@ -90,12 +105,33 @@ static bool prefers_writers(const struct pk_rwlock *rw)
 /* What keeps out a reader that holds no other lock. */
 static bool is_shut(const struct pk_rwlock *rw, uint64_t s)
 {
-	return (s & (PK_RW_WRITER | PK_RW_CLOSED)) || (prefers_writers(rw) && (s & PK_RW_WAITERS));
+	return (s & (PK_RW_WRITER | PK_RW_CLOSED | PK_RW_KEPT)) || (prefers_writers(rw) && (s & PK_RW_WAITERS));
 }
 
 static bool may_read(const struct pk_rwlock *rw, uint64_t s)
 {
 	return !is_shut(rw, s) || (pk_self.reads && !(s & PK_RW_WRITER) && !prefers_writers(rw));
+}
+
+/* Nobody has it, but for readers who may pass; the front is about to. */
+static bool is_kept(uint64_t s)
+{
+	return (s & PK_RW_KEPT) && !(s & PK_RW_WRITER);
+}
+
+/* A deadline that is no later than that one, or in so many microseconds. */
+struct sooner {
+	struct timespec then;
+	struct pk_deadline deadline;
+};
+
+static const struct pk_deadline *sooner(struct sooner *by, uint64_t us, const struct pk_deadline *deadline)
+{
+	if (deadline && pk_clock_left_us(deadline->clock, deadline->abstime) <= us)
+		return deadline;
+	by->then = pk_clock_after(us);
+	by->deadline = (struct pk_deadline){&by->then, CLOCK_MONOTONIC};
+	return &by->deadline;
 }
 
 /* ---- the front ---- */
@@ -120,11 +156,11 @@ static const void *parking_place(struct pk_rwlock *rw)
 
 /* Who is in front may be in a signal handler that blocks (rt/doze.h). Whoever has waited for long, or has no more time,
  * takes a lock that nobody has, though it is closed, and opens it: were the front awake it would have taken it. Nor does
- * a front that is awake keep it closed for long to count readers (RECALL), or while they leave (no SLEEPER): who has
- * waited for long reads with them. `what`: PK_RW_WRITER or PK_RW_READER. */
+ * a front that is awake keep it closed for long to count readers (RECALL), or while they leave (no SLEEPER), nor is it kept for
+ * one for long: who has waited for long reads with them. `what`: PK_RW_WRITER or PK_RW_READER. */
 static bool may_pass(uint64_t s, uint64_t what, bool waited)
 {
-	bool awake = (s & PK_RW_RECALL) || (s & (PK_RW_WRITER | PK_RW_CLOSED | PK_RW_SLEEPER)) == PK_RW_CLOSED;
+	bool awake = (s & PK_RW_RECALL) || ((s & (PK_RW_CLOSED | PK_RW_KEPT)) && !(s & (PK_RW_WRITER | PK_RW_SLEEPER)));
 
 	if (what == PK_RW_READER && waited && awake)
 		return (s & PK_RW_READERS) != PK_RW_READERS;
@@ -138,7 +174,7 @@ static bool pass_front(struct pk_rwlock *rw, uint64_t what, bool waited)
 	do {
 		if (!may_pass(s, what, waited))
 			return false;
-		want = (s + what) & ~PK_RW_CLOSED;
+		want = (s + what) & ~(what == PK_RW_READER ? PK_RW_CLOSED | PK_RW_KEPT : PK_RW_CLOSED);
 		if (!is_shut(rw, want))
 			want &= ~PK_RW_PARKED;
 	} while (!pk_cas_acquire(&rw->state, &s, want)); /* O1 */
@@ -184,13 +220,14 @@ static uint64_t less_waiter(uint64_t s)
 	return s & PK_RW_WAITERS ? s - PK_RW_WAITER : s;
 }
 
-/* Clear `flags`, and a WAITER if `waiter`; call parked readers if that lets them in. */
+/* Clear `flags`, and a WAITER if `waiter`; call parked readers if that lets them in. (KEPT counts while there is a writer.) */
 static void open_up(struct pk_rwlock *rw, uint64_t flags, bool waiter)
 {
 	uint64_t s = pk_load_relaxed(&rw->state), want;
 
 	do {
-		want = waiter ? less_waiter(s & ~flags) : s & ~flags;
+		want = s & ~(s & PK_RW_WRITER ? flags & ~PK_RW_KEPT : flags);
+		want = waiter ? less_waiter(want) : want;
 		if (!is_shut(rw, want))
 			want &= ~PK_RW_PARKED;
 	} while (!pk_cas_acq_rel(&rw->state, &s, want));
@@ -198,12 +235,12 @@ static void open_up(struct pk_rwlock *rw, uint64_t flags, bool waiter)
 		pk_park_call(parking_place(rw));
 }
 
-/* In a child of fork: who closed the lock is in the parent, and opens it no more. Readers may read, as many as there are
+/* In a child of fork: who closed the lock, or is to have it, is in the parent, and opens it no more. Readers may read, as many as there are
  * by its count; a writer has them before it, as with glibc. */
 static void disown(struct pk_rwlock *rw)
 {
-	if ((pk_load_relaxed(&rw->state) & PK_RW_CLOSED) && pk_load_relaxed(&rw->closed_by) != pk_incarnation())
-		open_up(rw, PK_RW_CLOSED, false);
+	if ((pk_load_relaxed(&rw->state) & (PK_RW_CLOSED | PK_RW_KEPT)) && pk_load_relaxed(&rw->closed_by) != pk_incarnation())
+		open_up(rw, PK_RW_CLOSED | PK_RW_KEPT, false);
 }
 
 /* A thread in front. */
@@ -227,8 +264,9 @@ static bool is_in_use(const struct front *f, uint64_t s)
 static bool take(struct front *f, uint64_t s)
 {
 	struct pk_rwlock *rw = f->rw;
-	uint64_t want = (f->write ? s | PK_RW_WRITER : s + PK_RW_READER) & ~(PK_RW_CLOSED | PK_RW_SLEEPER);
+	uint64_t want = f->write ? s | PK_RW_WRITER : (s + PK_RW_READER) & ~PK_RW_KEPT; /* a writer goes on counting */
 
+	want &= ~(PK_RW_CLOSED | PK_RW_SLEEPER);
 	if (f->waiter)
 		want = less_waiter(want);
 	if (!is_shut(rw, want))
@@ -320,41 +358,36 @@ static bool decide(struct front *f, uint64_t *until)
 /* Sleep until the deadline or that time, whichever is first. ETIMEDOUT for the deadline. */
 static int sleep_until(struct pk_rwlock *rw, uint32_t flags, uint64_t until, const struct pk_deadline *deadline)
 {
-	uint64_t now, left;
+	uint64_t now = until ? pk_clock_us() : 0;
+	struct sooner by;
+	const struct pk_deadline *first = until ? sooner(&by, until > now ? until - now : 0, deadline) : deadline;
+	int late = pk_futex_wait(sleeping_place(rw), flags, first);
 
-	if (until) {
-		now = pk_clock_us();
-		left = until > now ? until - now : 0;
-		if (!deadline || pk_clock_left_us(deadline->clock, deadline->abstime) > left) {
-			struct timespec then = pk_clock_after(left);
-			struct pk_deadline look = {&then, CLOCK_MONOTONIC};
-
-			pk_futex_wait(sleeping_place(rw), flags, &look);
-			return 0;
-		}
-	}
-	return pk_futex_wait(sleeping_place(rw), flags, deadline);
+	return first == deadline ? late : 0;
 }
 
 /* Sleep in front, once. `nap`: for PK_NAP_US, without being woken. 0 or ETIMEDOUT. */
 static int sleep_in_front(struct front *f, bool nap, const struct pk_deadline *deadline)
 {
 	struct pk_rwlock *rw = f->rw;
-	uint64_t until, s, flags;
+	uint64_t until, s, want, flags;
 
 	if (!decide(f, &until)) {
 		flags = PK_RW_CLOSED | PK_RW_SLEEPER;
 	} else {
-		if (pk_load_relaxed(&rw->state) & PK_RW_CLOSED)
-			open_up(rw, PK_RW_CLOSED, false);
+		s = pk_load_relaxed(&rw->state);
+		if ((s & PK_RW_CLOSED) || (is_kept(s) && is_in_use(f, s)))
+			open_up(rw, PK_RW_CLOSED | PK_RW_KEPT, false);
 		flags = nap ? 0 : PK_RW_SLEEPER;
 		if (nap && until > pk_clock_us() + PK_NAP_US)
 			until = pk_clock_us() + PK_NAP_US;
 	}
 	s = pk_load_relaxed(&rw->state);
-	if (!is_in_use(f, s) || (flags && !pk_cas_relaxed(&rw->state, &s, s | flags)))
+	/* Kept for one that sleeps it would be of no use to anybody. */
+	want = is_kept(s) && (flags & PK_RW_CLOSED) ? (s | flags) & ~PK_RW_KEPT : s | flags;
+	if (!is_in_use(f, s) || is_kept(want) || (flags && !pk_cas_relaxed(&rw->state, &s, want)))
 		return 0;
-	s |= flags;
+	s = want;
 	/* A writer does not wait for readers, nor do readers for those whom the kind keeps
 	 * out: no need to open the lock again. */
 	if ((s & PK_RW_CLOSED) && ((s & PK_RW_WRITER) || prefers_writers(rw)))
@@ -381,6 +414,8 @@ static PK_NOINLINE int lock_in_front(struct pk_rwlock *rw, bool write, uint64_t 
 				     const struct pk_deadline *deadline)
 {
 	struct front f = {rw, write, false, 0, 0, WINDOW_US, 0};
+	const struct pk_deadline *first;
+	struct sooner by;
 	uint64_t s;
 	int ret;
 
@@ -390,14 +425,10 @@ static PK_NOINLINE int lock_in_front(struct pk_rwlock *rw, bool write, uint64_t 
 	if (write && prefers_writers(rw))
 		while ((s & PK_RW_WAITERS) != PK_RW_WAITERS && !f.waiter)
 			f.waiter = pk_cas_relaxed(&rw->state, &s, s + PK_RW_WAITER);
-	if (bound && (!deadline || pk_clock_left_us(deadline->clock, deadline->abstime) > bound)) {
-		struct timespec then = pk_clock_after(bound);
-		struct pk_deadline look = {&then, CLOCK_MONOTONIC};
-
-		ret = front_enter(rw, write, &look) ? EBUSY : 0;
-	} else {
-		ret = front_enter(rw, write, deadline);
-	}
+	first = bound ? sooner(&by, bound, deadline) : deadline;
+	ret = front_enter(rw, write, first);
+	if (ret && first != deadline)
+		ret = EBUSY;
 	if (ret) {
 		if (f.waiter)
 			open_up(rw, 0, true);
@@ -405,7 +436,7 @@ static PK_NOINLINE int lock_in_front(struct pk_rwlock *rw, bool write, uint64_t 
 	}
 	ret = wait_in_front(&f, deadline);
 	if (ret)
-		open_up(rw, PK_RW_CLOSED | PK_RW_SLEEPER, f.waiter);
+		open_up(rw, PK_RW_CLOSED | PK_RW_SLEEPER | PK_RW_KEPT, f.waiter);
 	pk_rwlock_front_leave(rw);
 	return ret;
 }
@@ -480,6 +511,8 @@ static bool has_lost_patience(uint64_t *since, uint64_t patience)
  * has been passed for too long. */
 static int wait_in_bay(struct pk_rwlock *rw, struct pk_bay *bay, uint64_t patience, const struct pk_deadline *deadline)
 {
+	const struct pk_deadline *first;
+	struct sooner by;
 	uint64_t since = 0;
 	unsigned looks = 0;
 	int ret = EBUSY, late = 0;
@@ -499,7 +532,12 @@ static int wait_in_bay(struct pk_rwlock *rw, struct pk_bay *bay, uint64_t patien
 		if (!say_parked(rw))
 			continue;
 		pk_count_in(pk_self.record, PK_STAT_rparked);
-		late = pk_park_sleep(bay, calls, deadline, &looks, &look);
+		first = is_kept(pk_load_relaxed(&rw->state)) ? sooner(&by, KEPT_US, deadline) : deadline;
+		late = pk_park_sleep(bay, calls, first, &looks, &look);
+		if (late && first != deadline) {
+			late = 0;
+			look = true;
+		}
 	}
 	if (pk_park_leave(bay, parking_place(rw))) {
 		if (ret)
@@ -620,21 +658,30 @@ static PK_COLD void disinherit(struct pk_rwlock *rw)
 		pk_lot_check_here((struct pk_gate *)&rw->state);
 }
 
+/* It was a long section, as a front of this process has spun for its end in vain (where it does not spin nobody knows). A kind that
+ * prefers writers need not be told. */
+static bool keeps(const struct pk_rwlock *rw, uint64_t s)
+{
+	return (s & PK_RW_SLEEPER) && (s & PK_RW_KEPT) != PK_RW_KEPT && pk_spin_front() && !prefers_writers(rw) &&
+	       pk_load_relaxed(&rw->closed_by) == pk_incarnation();
+}
+
 static int wrunlock(struct pk_rwlock *rw)
 {
 	bool prefers = prefers_writers(rw), call;
 	const void *parked = parking_place(rw);
 	void *front = sleeping_place(rw);
-	uint64_t s, want;
+	uint64_t s, want, kept;
 
 	if (pk_unlikely(pk_self.parent && pk_load_relaxed(&rw->cur_writer) == pk_self.parent))
 		disinherit(rw);
 	pk_store_relaxed(&rw->cur_writer, 0);
 	s = pk_load_relaxed(&rw->state);
 	do {
-		/* Closed or not: who has lost patience meanwhile goes to queue. */
+		kept = keeps(rw, s) ? (s & PK_RW_KEPT) + PK_RW_KEPT_ONE : 0;
+		/* Closed, kept or not: who has lost patience meanwhile goes to queue, and who finds it kept sees whether the front comes. */
 		call = (s & PK_RW_PARKED) && !(prefers && (s & PK_RW_WAITERS));
-		want = s & ~(PK_RW_WRITER | PK_RW_SLEEPER | (call ? PK_RW_PARKED : 0));
+		want = (s & ~(PK_RW_WRITER | PK_RW_SLEEPER | PK_RW_KEPT | (call ? PK_RW_PARKED : 0))) | kept;
 	} while (!pk_cas_release(&rw->state, &s, want)); /* O1 */
 	if (s & PK_RW_SLEEPER)
 		pk_futex_wake(front, 1);

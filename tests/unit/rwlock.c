@@ -354,6 +354,11 @@ static void *read_once(void *arg)
 	return (void *)(intptr_t)(pk_rwlock_rdlock(&lock[0]) || pk_rwlock_unlock(&lock[0])) + (intptr_t)arg;
 }
 
+static void *write_once(void *arg)
+{
+	return (void *)(intptr_t)(pk_rwlock_wrlock(&lock[0]) || pk_rwlock_unlock(&lock[0])) + (intptr_t)arg;
+}
+
 /* What a front that is awake may leave, and what one that sleeps may. */
 static const uint64_t closed_for[] = {PK_RW_CLOSED | PK_RW_RECALL, PK_RW_CLOSED, PK_RW_CLOSED | PK_RW_SLEEPER};
 
@@ -380,6 +385,139 @@ START_TEST(closed_and_read)
 }
 END_TEST
 
+/* Who has written keeps the lock for a front that it finds asleep, but not too often in a row, nor where nobody spins, nor for one of
+ * the parent's, nor if the kind prefers writers. Those who are parked are called in any case, but for that kind's. */
+START_TEST(keeps)
+{
+	static const struct {
+		const char *topology;
+		uint64_t flags, then;
+	} table[] = {{"1x8", PK_RW_SLEEPER, PK_RW_KEPT_ONE},
+		     {"1x8", PK_RW_SLEEPER | PK_RW_KEPT_ONE, 2 * PK_RW_KEPT_ONE},
+		     {"1x8", PK_RW_SLEEPER | (PK_RW_KEPT - PK_RW_KEPT_ONE), PK_RW_KEPT},
+		     {"1x8", PK_RW_SLEEPER | PK_RW_KEPT, 0},
+		     {"1x8", PK_RW_KEPT_ONE, 0},
+		     {"1x8", 0, 0},
+		     {"1x8", PK_RW_SLEEPER | PK_RW_CLOSED, PK_RW_CLOSED | PK_RW_KEPT_ONE},
+		     {"1x2", PK_RW_SLEEPER, 0},
+		     {"1x2", PK_RW_SLEEPER | PK_RW_CLOSED, PK_RW_CLOSED}};
+	const bool prefers = _i % 3 == 1, foreign = _i % 3 == 2;
+	const uint64_t waits = prefers ? PK_RW_WAITER : 0, then = table[_i / 3].then;
+	struct pk_bay *bay;
+
+	setup("central", table[_i / 3].topology);
+	pk_thread_start();
+	bay = pk_bay_enter(0, &rw(0)->cur_writer);
+	rw(0)->kind = prefers ? PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP : 0;
+	shut(PK_RW_WRITER | PK_RW_PARKED | table[_i / 3].flags | waits);
+	rw(0)->closed_by -= foreign;
+	ck_assert_int_eq(pk_rwlock_unlock(&lock[0]), 0);
+	ck_assert_uint_eq(rw(0)->state, (prefers || foreign ? then & ~PK_RW_KEPT : then) | waits | (prefers ? PK_RW_PARKED : 0));
+	ck_assert_uint_eq(bay->calls, !prefers);
+}
+END_TEST
+
+/* It is kept: who tries reads, who holds a read lock, and who has no time left; the last one lets others in, too. Writers take it, and
+ * go on counting; but not one that does so as nobody has come. */
+START_TEST(kept)
+{
+	struct timespec past = {0, 0};
+
+	setup(modes[_i], "1x8");
+	if (_i == 1 || _i == 2)
+		spread(1);
+	shut(PK_RW_KEPT_ONE);
+	ck_assert_int_eq(pk_rwlock_tryrdlock(&lock[0]), 0);
+	ck_assert_uint_eq(rw(0)->state, PK_RW_KEPT_ONE | PK_RW_READER);
+	ck_assert_int_eq(pk_rwlock_unlock(&lock[0]), 0);
+	ck_assert_int_eq(pk_rwlock_rdlock(&lock[1]), 0);
+	ck_assert_int_eq(pk_rwlock_rdlock(&lock[0]), 0);
+	ck_assert_int_eq(pk_rwlock_unlock(&lock[1]), 0);
+	ck_assert_uint_eq(rw(0)->state, PK_RW_KEPT_ONE | PK_RW_READER);
+	ck_assert_int_eq(pk_rwlock_unlock(&lock[0]), 0);
+	ck_assert_int_eq(pk_rwlock_timedrdlock(&lock[0], &past), 0);
+	ck_assert_uint_eq(rw(0)->state, PK_RW_READER);
+	ck_assert_int_eq(pk_rwlock_unlock(&lock[0]), 0);
+	for (int n = 0; n < 2; n++) {
+		shut(PK_RW_KEPT_ONE);
+		ck_assert_int_eq(n ? pk_rwlock_trywrlock(&lock[0]) : pk_rwlock_wrlock(&lock[0]), 0);
+		ck_assert_uint_eq(rw(0)->state, PK_RW_KEPT_ONE | PK_RW_WRITER);
+		ck_assert_int_eq(pk_rwlock_unlock(&lock[0]), 0);
+		ck_assert_uint_eq(rw(0)->state, 0);
+	}
+}
+END_TEST
+
+static uint64_t waited_us;
+
+static void *read_then(void *arg)
+{
+	const uint64_t began = pk_clock_us();
+	void *ret = read_once(arg);
+
+	waited_us = pk_clock_us() - began;
+	return ret;
+}
+
+/* Nobody comes: readers do not wait for long, and have others in, too, whether somebody reads that may pass, or not. (Nothing else
+ * would wake them.) Or they have lost patience, and are the front themselves. */
+START_TEST(kept_for_nobody)
+{
+	const uint64_t reads = _i % 2 ? PK_RW_READER : 0;
+	const bool waits = _i / 2 < MODES;
+	struct pk_bay *bay;
+
+	setup(modes[_i / 2 % MODES], "1x8");
+	bay = pk_bay_enter(0, &rw(0)->cur_writer);
+	pk_config.patience = waits ? 10000000 : 0;
+	shut(PK_RW_KEPT_ONE | PK_RW_PARKED | reads);
+	ck_assert_ptr_null(in_thread(read_then));
+	ck_assert_uint_eq(rw(0)->state & ~PK_RW_SPREAD, reads);
+	if (waits)
+		ck_assert_uint_ge(waited_us, 200);
+	ck_assert_uint_gt(bay->calls, 0);
+}
+END_TEST
+
+/* Whom it is kept for finds a reader there that may pass, and sleeps: it is kept no more, whether it is closed (_i 1) or not. */
+START_TEST(kept_no_more)
+{
+	pthread_t writer;
+	void *failed;
+
+	setup("central", "1x8");
+	pk_config.patience = _i ? 0 : 10000000;
+	pk_thread_start();
+	shut(PK_RW_KEPT_ONE | PK_RW_READER);
+	ck_assert_int_eq(pthread_create(&writer, NULL, write_once, NULL), 0);
+	while (!has(0, PK_RW_SLEEPER))
+		;
+	ck_assert_uint_eq(rw(0)->state, PK_RW_READER | PK_RW_SLEEPER | (_i ? PK_RW_CLOSED : 0));
+	ck_assert_int_eq(pk_rwlock_unlock(&lock[0]), 0);
+	ck_assert_int_eq(pthread_join(writer, &failed), 0);
+	ck_assert_ptr_null(failed);
+	ck_assert_uint_eq(rw(0)->state, 0);
+}
+END_TEST
+
+/* How often it has been kept is not forgotten while it is written, by a front that gives up, nor by a writer that takes it as nobody
+ * has come. */
+START_TEST(goes_on_counting)
+{
+	struct timespec past = {0, 0};
+
+	setup("central", "1x8");
+	pk_thread_start();
+	shut(PK_RW_WRITER | 2 * PK_RW_KEPT_ONE);
+	ck_assert_int_eq(pk_rwlock_timedwrlock(&lock[0], &past), ETIMEDOUT);
+	ck_assert_uint_eq(rw(0)->state, PK_RW_WRITER | 2 * PK_RW_KEPT_ONE);
+	shut(PK_RW_CLOSED | 2 * PK_RW_KEPT_ONE);
+	rw(0)->lock = 1; /* somebody is in front */
+	ck_assert_int_eq(pk_rwlock_timedwrlock(&lock[0], &past), 0);
+	ck_assert_uint_eq(rw(0)->state, PK_RW_WRITER | 2 * PK_RW_KEPT_ONE);
+}
+END_TEST
+
 /* A child's thread unlocks what it has inherited as written: those of the child who sleep in the lot are called (_i 1), and those
  * of its parent's are forgotten. */
 START_TEST(inherited_with_sleepers)
@@ -400,15 +538,16 @@ START_TEST(inherited_with_sleepers)
 }
 END_TEST
 
-/* In a child of fork nobody will open it: its readers come in at once, writers as little as with glibc. */
+/* In a child of fork nobody will open it, or come whom it is kept for: its readers come in at once, writers as little as with
+ * glibc. */
 START_TEST(closed_by_parent)
 {
 	struct timespec past = {0, 0};
 	pid_t child;
 	int status;
 
-	setup(modes[_i], "1");
-	shut(PK_RW_CLOSED | PK_RW_SLEEPER | PK_RW_READER);
+	setup(modes[_i % MODES], "1");
+	shut((_i < MODES ? PK_RW_CLOSED : PK_RW_KEPT_ONE) | PK_RW_SLEEPER | PK_RW_READER);
 	child = fork();
 	ck_assert_int_ge(child, 0);
 	if (child == 0) {
@@ -421,11 +560,6 @@ START_TEST(closed_by_parent)
 	ck_assert_int_eq(pk_rwlock_timedrdlock(&lock[0], &past), ETIMEDOUT);
 }
 END_TEST
-
-static void *write_once(void *arg)
-{
-	return (void *)(intptr_t)(pk_rwlock_wrlock(&lock[0]) || pk_rwlock_unlock(&lock[0])) + (intptr_t)arg;
-}
 
 /* READERS leave, one every half a millisecond; how many had left when the writer that waits for them went to sleep. */
 static int left_before_sleep(void)
@@ -610,5 +744,6 @@ START_TEST(remapped_all_the_time)
 END_TEST
 
 UNIT("rwlock", {places, MODES}, {heat, 1}, {heat_is_paid, 1}, {recalled, 2}, {many_at_once, 2}, {migrated, 1},
-     {by_another, 2}, {closed, MODES}, {closed_and_free, MODES}, {closed_and_read, 3}, {closed_by_parent, MODES}, {inherited_with_sleepers, 2}, {drained, MODES},
+     {by_another, 2}, {closed, MODES}, {closed_and_free, MODES}, {closed_and_read, 3}, {closed_by_parent, 2 * MODES}, {keeps, 27}, {kept, MODES},
+     {kept_for_nobody, 4 * MODES}, {kept_no_more, 2}, {goes_on_counting, 1}, {inherited_with_sleepers, 2}, {drained, MODES},
      {left_over, 2}, {forked, MODES}, {forked_after_recall, 2}, {remapped_all_the_time, MODES})
