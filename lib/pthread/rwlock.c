@@ -476,13 +476,12 @@ static int try_to_read(struct pk_rwlock *rw, bool pass)
 	return read_now(rw, pass);
 }
 
-/* Say that readers sleep; false if the thread is not kept out any more. */
-static bool say_parked(struct pk_rwlock *rw)
+/* Say that readers sleep; false if the thread is not kept out any more. *s: the state as it was. */
+static bool say_parked(struct pk_rwlock *rw, uint64_t *s)
 {
-	uint64_t s = pk_load_relaxed(&rw->state);
-
-	while (!may_read(rw, s))
-		if ((s & PK_RW_PARKED) || pk_cas_release(&rw->state, &s, s | PK_RW_PARKED))
+	*s = pk_load_relaxed(&rw->state);
+	while (!may_read(rw, *s))
+		if ((*s & PK_RW_PARKED) || pk_cas_release(&rw->state, s, *s | PK_RW_PARKED))
 			return true;
 	return false;
 }
@@ -513,7 +512,7 @@ static int wait_in_bay(struct pk_rwlock *rw, struct pk_bay *bay, uint64_t patien
 {
 	const struct pk_deadline *first;
 	struct sooner by;
-	uint64_t since = 0;
+	uint64_t since = 0, s;
 	unsigned looks = 0;
 	int ret = EBUSY, late = 0;
 	bool look = false;
@@ -529,10 +528,10 @@ static int wait_in_bay(struct pk_rwlock *rw, struct pk_bay *bay, uint64_t patien
 		/* Who has been called, and has been passed once more: not who was merely asleep for long. */
 		if (ret != EBUSY || (!look && has_lost_patience(&since, patience)))
 			break;
-		if (!say_parked(rw))
+		if (!say_parked(rw, &s))
 			continue;
 		pk_count_in(pk_self.record, PK_STAT_rparked);
-		first = is_kept(pk_load_relaxed(&rw->state)) ? sooner(&by, KEPT_US, deadline) : deadline;
+		first = is_kept(s) ? sooner(&by, KEPT_US, deadline) : deadline;
 		late = pk_park_sleep(bay, calls, first, &looks, &look);
 		if (late && first != deadline) {
 			late = 0;
