@@ -119,6 +119,12 @@ static bool is_kept(uint64_t s)
 	return (s & PK_RW_KEPT) && !(s & PK_RW_WRITER);
 }
 
+/* And that is all that keeps readers out: a front that has closed it, too, has waited for long. */
+static bool is_only_kept(uint64_t s)
+{
+	return is_kept(s) && !(s & PK_RW_CLOSED);
+}
+
 /* A deadline that is no later than that one, or in so many microseconds. */
 struct sooner {
 	struct timespec then;
@@ -487,12 +493,12 @@ static bool say_parked(struct pk_rwlock *rw, uint64_t *s)
 }
 
 /* A reader that was to see to the others of its bay goes without the lock: have
- * somebody else call them, or do it now. */
-static void pass_on(struct pk_rwlock *rw, struct pk_bay *bay)
+ * somebody else call them, or do it now. If it is late they see for themselves whether who it is kept for comes. */
+static void pass_on(struct pk_rwlock *rw, struct pk_bay *bay, bool late)
 {
 	uint64_t s = pk_load_relaxed(&rw->state);
 
-	while (is_shut(rw, s))
+	while (is_shut(rw, s) && !(late && is_only_kept(s)))
 		if ((s & PK_RW_PARKED) || pk_cas_release(&rw->state, &s, s | PK_RW_PARKED))
 			return;
 	pk_park_call_others(bay);
@@ -504,6 +510,17 @@ static bool has_lost_patience(uint64_t *since, uint64_t patience)
 
 	*since = *since ? *since : now;
 	return now - *since >= patience;
+}
+
+/* Who has lost patience is to queue behind one that the lock is kept for: not without having seen whether that comes. */
+static int read_unless_it_comes(struct pk_rwlock *rw)
+{
+	const uint32_t nobody = 0;
+
+	if (!is_only_kept(pk_load_relaxed(&rw->state)))
+		return EBUSY;
+	pk_futex_wait_for(&nobody, 0, KEPT_US);
+	return pass_to_read(rw, true);
 }
 
 /* Wait in the bay until the lock can be read. 0, EAGAIN, ETIMEDOUT; EBUSY if the thread
@@ -525,13 +542,17 @@ static int wait_in_bay(struct pk_rwlock *rw, struct pk_bay *bay, uint64_t patien
 			disown(rw); /* a handler may have forked */
 			ret = pass_to_read(rw, true);
 		}
-		/* Who has been called, and has been passed once more: not who was merely asleep for long. */
-		if (ret != EBUSY || (!look && has_lost_patience(&since, patience)))
+		if (ret != EBUSY)
 			break;
+		/* Who has been called, and has been passed once more: not who was merely asleep for long. */
+		if (!look && has_lost_patience(&since, patience)) {
+			ret = read_unless_it_comes(rw);
+			break;
+		}
 		if (!say_parked(rw, &s))
 			continue;
 		pk_count_in(pk_self.record, PK_STAT_rparked);
-		first = is_kept(s) ? sooner(&by, KEPT_US, deadline) : deadline;
+		first = is_only_kept(s) ? sooner(&by, KEPT_US, deadline) : deadline;
 		late = pk_park_sleep(bay, calls, first, &looks, &look);
 		if (late && first != deadline) {
 			late = 0;
@@ -540,7 +561,7 @@ static int wait_in_bay(struct pk_rwlock *rw, struct pk_bay *bay, uint64_t patien
 	}
 	if (pk_park_leave(bay, parking_place(rw))) {
 		if (ret)
-			pass_on(rw, bay);
+			pass_on(rw, bay, late);
 		else
 			pk_park_call_others(bay);
 	}

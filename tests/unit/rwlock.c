@@ -459,23 +459,63 @@ static void *read_then(void *arg)
 	return ret;
 }
 
-/* Nobody comes: readers do not wait for long, and have others in, too, whether somebody reads that may pass, or not. (Nothing else
- * would wake them.) Or they have lost patience, and are the front themselves. */
+/* Nobody comes: readers do not wait for long, and have others in, too, whether somebody reads that may pass, or not, and they have lost
+ * patience, or not. (Nothing else would wake them.) */
 START_TEST(kept_for_nobody)
 {
 	const uint64_t reads = _i % 2 ? PK_RW_READER : 0;
-	const bool waits = _i / 2 < MODES;
 	struct pk_bay *bay;
 
 	setup(modes[_i / 2 % MODES], "1x8");
 	bay = pk_bay_enter(0, &rw(0)->cur_writer);
-	pk_config.patience = waits ? 10000000 : 0;
+	pk_config.patience = _i / 2 < MODES ? 10000000 : 0;
 	shut(PK_RW_KEPT_ONE | PK_RW_PARKED | reads);
 	ck_assert_ptr_null(in_thread(read_then));
 	ck_assert_uint_eq(rw(0)->state & ~PK_RW_SPREAD, reads);
-	if (waits)
-		ck_assert_uint_ge(waited_us, 200);
+	ck_assert_uint_ge(waited_us, 200);
 	ck_assert_uint_gt(bay->calls, 0);
+}
+END_TEST
+
+static void *read_late(void *arg)
+{
+	const struct timespec soon = pk_clock_after(30000);
+	const uint64_t began = pk_clock_us();
+	int ret = pk_rwlock_clockrdlock(&lock[0], CLOCK_MONOTONIC, &soon);
+
+	waited_us = pk_clock_us() - began;
+	return (void *)(intptr_t)ret + (intptr_t)arg;
+}
+
+/* A front that has lost patience has closed it: readers wait for it, until their time is over; or they have lost it, too, and are the
+ * front themselves. */
+START_TEST(kept_and_closed)
+{
+	setup(modes[_i % MODES], "1x8");
+	pk_config.patience = _i < MODES ? 10000000 : 0;
+	shut(PK_RW_CLOSED | PK_RW_KEPT_ONE | PK_RW_PARKED);
+	ck_assert_ptr_null(in_thread(_i < MODES ? read_late : read_once));
+	ck_assert_uint_eq(rw(0)->state & ~PK_RW_SPREAD, _i < MODES ? PK_RW_READER : 0);
+	if (_i < MODES)
+		ck_assert_uint_ge(waited_us, 30000);
+}
+END_TEST
+
+/* Who was to see to the others of its bay has no time left: it calls them, if only who does not come keeps them out. */
+START_TEST(late_while_kept)
+{
+	static const uint64_t states[] = {PK_RW_KEPT_ONE, PK_RW_KEPT_ONE | PK_RW_CLOSED, PK_RW_KEPT_ONE | PK_RW_WRITER, PK_RW_CLOSED};
+	struct timespec past = {0, 0};
+	struct pk_bay *bay;
+
+	setup("central", "1x8");
+	pk_thread_start();
+	bay = pk_bay_enter(0, &rw(0)->cur_writer);
+	bay->lead = 1;
+	shut(states[_i] | (states[_i] & PK_RW_WRITER ? 0 : PK_RW_READER));
+	ck_assert_int_eq(pk_rwlock_timedrdlock(&lock[0], &past), ETIMEDOUT);
+	ck_assert_uint_eq(bay->calls, _i == 0);
+	ck_assert(has(0, PK_RW_PARKED));
 }
 END_TEST
 
@@ -745,5 +785,5 @@ END_TEST
 
 UNIT("rwlock", {places, MODES}, {heat, 1}, {heat_is_paid, 1}, {recalled, 2}, {many_at_once, 2}, {migrated, 1},
      {by_another, 2}, {closed, MODES}, {closed_and_free, MODES}, {closed_and_read, 3}, {closed_by_parent, 2 * MODES}, {keeps, 27}, {kept, MODES},
-     {kept_for_nobody, 4 * MODES}, {kept_no_more, 2}, {goes_on_counting, 1}, {inherited_with_sleepers, 2}, {drained, MODES},
+     {kept_for_nobody, 4 * MODES}, {kept_and_closed, 2 * MODES}, {late_while_kept, 4}, {kept_no_more, 2}, {goes_on_counting, 1}, {inherited_with_sleepers, 2}, {drained, MODES},
      {left_over, 2}, {forked, MODES}, {forked_after_recall, 2}, {remapped_all_the_time, MODES})
