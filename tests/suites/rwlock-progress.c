@@ -140,13 +140,14 @@ START_TEST(readers_among_writers)
 END_TEST
 
 /* Two writers that hold the lock for longer than anybody's patience, one always waiting: who sleeps meanwhile has to be
- * told of each unlock, or it is passed for ever. Or four, that give up before it is let go, again and again: so does who is in front. */
-enum { SLOW_HOLD_US = 10000, HASTY_US = 2000 };
+ * told of each unlock, or it is passed for ever. Or four, that give up before it is let go, again and again: so does who is in front. A
+ * reader that is passed for long now and then is not as many times in as it should be. */
+enum { SLOW_HOLD_US = 10000, SHORTER_HOLD_US = 3000, HASTY_US = 2000 };
 
 static struct {
 	pthread_rwlock_t l;
 	atomic_int in;
-	int writers, readers;
+	int writers, readers, times;
 } slow;
 
 static void slow_write(bool hasty)
@@ -157,11 +158,11 @@ static void slow_write(bool hasty)
 		struct timespec soon = deadline(CLOCK_REALTIME, HASTY_US * 1000);
 
 		ret = hasty ? pthread_rwlock_timedwrlock(&slow.l, &soon) : pthread_rwlock_wrlock(&slow.l);
-	} while (ret == ETIMEDOUT && atomic_load(&slow.in) < slow.readers);
+	} while (ret == ETIMEDOUT && atomic_load(&slow.in) < slow.readers * slow.times);
 	if (ret == ETIMEDOUT)
 		return;
 	MUST(ret);
-	sleep_us(SLOW_HOLD_US);
+	sleep_us(hasty ? SHORTER_HOLD_US : SLOW_HOLD_US);
 	MUST(pthread_rwlock_unlock(&slow.l));
 }
 
@@ -172,16 +173,19 @@ static void slow_body(int index, void *arg)
 	(void)arg;
 	if (index >= slow.writers) {
 		sleep_us(5 * SLOW_HOLD_US);
-		MUST(pthread_rwlock_rdlock(&slow.l));
-		atomic_fetch_add(&slow.in, 1);
-		MUST(pthread_rwlock_unlock(&slow.l));
+		for (int n = 0; n < slow.times; n++) {
+			MUST(pthread_rwlock_rdlock(&slow.l));
+			atomic_fetch_add(&slow.in, 1);
+			MUST(pthread_rwlock_unlock(&slow.l));
+			sleep_us(SHORTER_HOLD_US); /* until somebody writes again */
+		}
 		return;
 	}
 	sleep_us(index * SLOW_HOLD_US / 2);
-	while (atomic_load(&slow.in) < slow.readers) {
+	while (atomic_load(&slow.in) < slow.readers * slow.times) {
 		slow_write(slow.writers > 2);
 		if (now_ns() > end) {
-			complain("%d of %d readers in", atomic_load(&slow.in), slow.readers);
+			complain("%d of %d times a reader was in", atomic_load(&slow.in), slow.readers * slow.times);
 			return;
 		}
 	}
@@ -191,7 +195,8 @@ START_TEST(readers_among_slow_writers)
 {
 	rwlock_make(&slow.l, DEFAULT);
 	slow.writers = _i ? 4 : 2;
-	slow.readers = 4;
+	slow.readers = _i ? 1 : 4;
+	slow.times = _i ? 30 : 1;
 	team_run(slow.writers + slow.readers, slow_body, NULL);
 	assert_no_complaint();
 	assert_free(&slow.l);
