@@ -479,8 +479,8 @@ END_TEST
 
 static void *read_late(void *arg)
 {
-	const struct timespec soon = pk_clock_after(30000);
 	const uint64_t began = pk_clock_us();
+	const struct timespec soon = pk_clock_after(30000);
 	int ret = pk_rwlock_clockrdlock(&lock[0], CLOCK_MONOTONIC, &soon);
 
 	waited_us = pk_clock_us() - began;
