@@ -124,19 +124,25 @@ static long futex_wait(const void *p, int expected, uint64_t until, uint32_t bit
 	return t->late ? -ETIMEDOUT : 0;
 }
 
+/* Whoever sleeps there when the bucket is locked, and then one after the other, as the kernel does it: who is woken while others
+ * are not yet, and sleeps there again, is not one of them. */
 static long futex_wake(const void *p, int n, uint32_t bits)
 {
-	struct sim_thread *t;
+	struct sim_thread *t, *first = NULL, **last = &first;
 	long woken = 0;
 
 	if (!sleeper(p, bits))
 		return 0; /* one look at the bucket */
 	lock_bucket(p);
-	while (woken < n && (t = sleeper(p, bits))) {
+	for (; woken < n && (t = sleeper(p, bits)); last = &t->futex_next, woken++) {
 		sim_futex_forget(t);
 		sim_claim(t);
+		t->futex_next = NULL;
+		*last = t;
+	}
+	while ((t = first)) {
+		first = t->futex_next;
 		sim_counts.wakes++;
-		woken++;
 		sim_line_lock(CPU_LINES + (uintptr_t)t->cpu * SIM_LINE, sim_machine.wake);
 		sim_ready(t);
 	}

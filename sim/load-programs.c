@@ -8,7 +8,8 @@
  *		two, under one allocator's lock when they come and go
  *	malloc	mmicro (Cohort 5.1.2): blocks from one list under one lock; each is written,
  *		and goes back first
- *	wakeup	one thread wakes all others, by a broadcast, again and again */
+ *	wakeup	one thread wakes all others, by a broadcast, again and again
+ *	after	the same, but it lets the lock go before it does so */
 #include <stddef.h>
 
 #include "pthread/cond.h"
@@ -23,10 +24,17 @@ static struct {
 } PK_ALIGNED(64) state;
 static struct sim_options options;
 static uint64_t phases_of[SIM_THREADS_MAX];
+static bool after; /* is a broadcast, when the lock has been let go */
 
 static void prepare(const struct sim_options *o)
 {
 	options = *o;
+}
+
+static void prepare_after(const struct sim_options *o)
+{
+	prepare(o);
+	after = true;
 }
 
 static const char *no_check(void)
@@ -226,16 +234,22 @@ static void wakeup_body(unsigned number)
 		return;
 	}
 	for (bool over = false; !over;) {
+		bool due;
+
 		sim_work_for(options.outside);
 		over = sim_over();
 		sim_lock(&shared);
 		/* Once all have seen the last one. */
-		if (state.waiting == options.threads - 1 || !state.phase || over) {
+		due = state.waiting == options.threads - 1 || !state.phase || over;
+		if (due) {
 			state.waiting = 0;
 			state.phase = over ? UINT64_MAX : state.phase + 1;
-			pk_cond_broadcast(&all.cond);
 		}
+		if (due && !after)
+			pk_cond_broadcast(&all.cond);
 		sim_unlock(&shared);
+		if (due && after)
+			pk_cond_broadcast(&all.cond);
 	}
 }
 
@@ -250,3 +264,5 @@ const struct sim_load sim_malloc = {"malloc",	 "blocks from one list (mmicro)", 
 				    malloc_check};
 const struct sim_load sim_wakeup = {"wakeup", "one thread wakes the others, all at once", 5000, 0, prepare, wakeup_body,
 				    no_check};
+const struct sim_load sim_after = {"after", "the same, when it has let the lock go", 5000, 0, prepare_after, wakeup_body,
+				   no_check};

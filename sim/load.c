@@ -4,10 +4,10 @@
 #include "sim/load.h"
 
 extern const struct sim_load sim_lbench, sim_line, sim_empty, sim_leveldb, sim_avl, sim_hash, sim_barrier, sim_dedup,
-	sim_malloc, sim_wakeup, sim_turns, sim_cache;
+	sim_malloc, sim_wakeup, sim_after, sim_turns, sim_cache;
 
 const struct sim_load *const sim_loads[] = {&sim_lbench,  &sim_line,  &sim_empty,  &sim_leveldb, &sim_avl,  &sim_hash,
-					    &sim_barrier, &sim_dedup, &sim_malloc, &sim_wakeup,	 &sim_turns,
+					    &sim_barrier, &sim_dedup, &sim_malloc, &sim_wakeup, &sim_after, &sim_turns,
 					    &sim_cache};
 const unsigned sim_load_count = sizeof(sim_loads) / sizeof(sim_loads[0]);
 

@@ -133,7 +133,7 @@ PK_INLINE struct pk_mutex *pk_mutex_of(pthread_mutex_t *mutex)
  * one on CLOCK_REALTIME. The last 8 bytes are never looked at: the initialiser of
  * some releases leaves them as they are (glibc bug 32786). */
 struct pk_cond {
-	struct pk_queue waiters; /* tail: the name of the last one, or 0 (pthread/cond.c) */
+	struct pk_queue waiters; /* tail: the name of the last one, or 0; aux: of the first (pthread/cond.c) */
 	union {
 		/* process-private */
 		struct {
@@ -143,7 +143,8 @@ struct pk_cond {
 		/* process-shared (pthread/cond-shared.c) */
 		uint32_t sequence;
 	};
-	uint32_t unused[3];
+	uintptr_t at; /* the address at which somebody waits, or has waited */
+	uint32_t unused[3 - sizeof(uintptr_t) / 4];
 	uint32_t refs; /* glibc's __wrefs: flags, and 8 for each waiter */
 } __attribute__((may_alias));
 

@@ -2,8 +2,10 @@
 /* SPDX-FileCopyrightText: 2026 The parkade authors */
 /* Process-private condition variables; the contract is in cond.h.
  *
- * Waiters stand in a list, in order of arrival: circular, linked by `next` and `hint`
- * (backwards), its last one named by the object (rt/arena.h). The list has a lock of
+ * Waiters stand in a list, in order of arrival, the first and the last one named by the
+ * object (rt/arena.h). Who comes names the one before it (`hint`), and touches nothing but its
+ * own node and the object: it holds the mutex, and each node is a line that is far. `next` is made by
+ * whoever goes through the list, for those who have come since (link_up()). The list has a lock of
  * its own, held for a few instructions for each waiter that is touched. Everything
  * else happens in the waiter's status, on which it sleeps.
  *
@@ -104,16 +106,25 @@ enum {
 
 /* The last waiter, or null. What does not belong here is the parent's, or was copied
  * along with another object. */
-static struct pk_waiter *last_of(struct pk_cond *c)
+static struct pk_waiter *last_of(const struct pk_cond *c)
 {
-	struct pk_waiter *w = pk_waiter_named(pk_load_relaxed(&c->waiters.tail));
-
-	return w && w->queue == &c->waiters ? w : NULL;
+	return c->at == (uintptr_t)c ? pk_waiter_named(pk_load_relaxed(&c->waiters.tail)) : NULL;
 }
 
 static void set_last(struct pk_cond *c, const struct pk_waiter *w)
 {
 	pk_store_relaxed(&c->waiters.tail, w ? pk_waiter_name(w) : 0);
+}
+
+/* Where there is a last one. */
+static struct pk_waiter *first_of(const struct pk_cond *c)
+{
+	return pk_waiter_named(c->waiters.aux);
+}
+
+static void set_first(struct pk_cond *c, const struct pk_waiter *w)
+{
+	c->waiters.aux = pk_waiter_name(w);
 }
 
 static void count(struct pk_cond *c, uint32_t n)
@@ -161,37 +172,49 @@ static void let_go(struct pk_cond *c)
 
 static void list(struct pk_cond *c, struct pk_waiter *w)
 {
-	struct pk_waiter *last;
-
+	pk_store_relaxed(&w->next, NULL); /* relaxed: who walks a chain late loads it, too */
 	take(c);
-	last = last_of(c);
-	if (last) {
-		struct pk_waiter *first = last->next;
-
-		pk_store_relaxed(&w->next, first); /* relaxed: who walks a chain late loads it, too */
-		w->hint = last;
-		first->hint = w;
-		pk_store_relaxed(&last->next, w);
-	} else {
-		pk_store_relaxed(&w->next, w);
-		w->hint = w;
+	w->hint = last_of(c);
+	if (!w->hint) {
+		c->at = (uintptr_t)c;
+		set_first(c, w);
 	}
 	set_last(c, w);
 	count(c, 1);
 	let_go(c);
 }
 
+/* Each names the next one, but for the last: those before the first who does not yet are the newest. */
+static void link_up(struct pk_cond *c)
+{
+	const struct pk_waiter *first = first_of(c);
+
+	for (struct pk_waiter *w = last_of(c); w != first && w->hint->next != w; w = w->hint)
+		pk_store_relaxed(&w->hint->next, w);
+}
+
+/* The one behind w, or null. */
+static struct pk_waiter *after(struct pk_cond *c, const struct pk_waiter *w)
+{
+	if (!w->next)
+		link_up(c);
+	return w->next;
+}
+
 static void unlist(struct pk_cond *c, struct pk_waiter *w)
 {
-	if (w->next == w) {
-		set_last(c, NULL);
+	struct pk_waiter *first = first_of(c), *next = after(c, w);
+
+	if (next && w == first)
+		set_first(c, next);
+	else if (next)
+		next->hint = w->hint;
+	else if (w == first)
 		c->passed = 0;
-	} else {
-		pk_store_relaxed(&w->hint->next, w->next);
-		w->next->hint = w->hint;
-		if (last_of(c) == w)
-			set_last(c, w->hint);
-	}
+	if (w != first)
+		pk_store_relaxed(&w->hint->next, next);
+	if (!next)
+		set_last(c, w == first ? NULL : w->hint);
 	count(c, -1u);
 }
 
@@ -226,8 +249,7 @@ static bool is_owner(struct pk_mutex *m)
  * have several mutexes, that of the first. */
 static struct pk_queue *owned(struct pk_cond *c)
 {
-	struct pk_waiter *last = last_of(c);
-	struct pk_queue *home = last ? last->next->home : NULL;
+	struct pk_queue *home = last_of(c) ? first_of(c)->home : NULL;
 
 	return home && is_owner(mutex_of(home)) ? home : NULL;
 }
@@ -238,40 +260,34 @@ static unsigned socket_here(void)
 }
 
 /* PARKADE_COND=local: a waiter of the caller's socket among the first ones, or null. */
-static struct pk_waiter *claim_local(struct pk_cond *c, struct pk_waiter *last)
+static struct pk_waiter *claim_local(struct pk_cond *c)
 {
 	unsigned socket = socket_here();
-	struct pk_waiter *first = last->next, *w = first;
+	struct pk_waiter *first = first_of(c), *w = first;
 
 	if (c->passed >= pk_knob(batch))
 		return NULL;
-	for (int i = 0; i < LOCAL_WAITERS; i++, w = w->next) {
+	for (int i = 0; i < LOCAL_WAITERS && w; i++, w = after(c, w))
 		if (w->socket == socket && claim(c, w)) {
 			c->passed += w != first;
 			return w;
 		}
-		if (w == last)
-			break;
-	}
 	return NULL;
 }
 
 /* The waiter that a signal is for, taken from the list; null if nobody waits. */
 static struct pk_waiter *claim_one(struct pk_cond *c)
 {
-	struct pk_waiter *last = last_of(c), *w;
+	struct pk_waiter *w;
 
-	if (!last)
+	if (!last_of(c))
 		return NULL;
-	if (pk_sockets > 1 && pk_config.cond[0] == 'l' && (w = claim_local(c, last)))
+	if (pk_sockets > 1 && pk_config.cond[0] == 'l' && (w = claim_local(c)))
 		return w;
 	c->passed = 0;
-	for (w = last->next;; w = w->next) {
-		if (claim(c, w))
-			return w;
-		if (w == last)
-			return NULL;
-	}
+	for (w = first_of(c); w && !claim(c, w); w = after(c, w))
+		;
+	return w;
 }
 
 /* Waiters, linked by `next`. */
@@ -310,12 +326,12 @@ static struct pk_waiter *claim_all(struct pk_cond *c)
 {
 	struct chain all = {NULL, NULL}, of[CHAINS];
 	struct pk_waiter *latest[GROUPS] = {NULL};
-	struct pk_waiter *last = last_of(c), *w, *next;
+	struct pk_waiter *w, *next;
 	unsigned n = pk_sockets < CHAINS ? pk_sockets : CHAINS, here = n > 1 ? socket_here() : 0;
 
 	memset(of, 0, n * sizeof(*of));
-	for (w = last ? last->next : NULL; w; w = w == last ? NULL : next) {
-		next = w->next;
+	for (w = last_of(c) ? first_of(c) : NULL; w; w = next) {
+		next = after(c, w);
 		if (claim(c, w))
 			add(&of[w->socket % n], &latest[w->cohort % GROUPS], w);
 	}

@@ -222,6 +222,24 @@ START_TEST(ghosts)
 }
 END_TEST
 
+/* A copy of the object, made while others wait, has none of them. */
+START_TEST(copied)
+{
+	pthread_cond_t copy;
+
+	setup("shfl", "1");
+	start(3);
+	memcpy(&copy, &cond, sizeof(copy));
+	ck_assert_int_eq(pk_cond_broadcast(&copy), 0);
+	ck_assert_uint_eq(pk_cond_of(&copy)->waiters.tail, 0);
+	ck_assert_int_eq(pk_cond_destroy(&copy), 0);
+	ck_assert_int_eq(returned, 0);
+	for (int i = 0; i < 3; i++)
+		ck_assert_int_eq(signal_one(false), i);
+	ck_assert_uint_eq(waiting(), 0);
+}
+END_TEST
+
 /* All nodes are in use: the wait ends by itself, with the mutex held. Its deadline holds all the same. */
 START_TEST(without_node)
 {
@@ -261,8 +279,9 @@ START_TEST(destroy_waits)
 	w->policy = PK_POLICY_word;
 	w->status = PK_LEAVING;
 	w->queue = &c->waiters;
-	w->next = w->hint = w;
-	c->waiters.tail = pk_waiter_name(w);
+	w->next = w->hint = NULL;
+	c->waiters.tail = c->waiters.aux = pk_waiter_name(w);
+	c->at = (uintptr_t)c;
 	c->refs = PK_COND_WAITER;
 	ck_assert_int_eq(pk_cond_broadcast(&cond), 0); /* nobody is there for it */
 	ck_assert_uint_eq(pk_state(w->status), PK_LEAVING);
@@ -380,5 +399,5 @@ START_TEST(tries_once)
 }
 END_TEST
 
-UNIT("cond", {fifo, 6}, {fifo_broadcast, 1}, {by_socket_and_cache, 2}, {few, 7}, {tries_once, 2}, {local, 1}, {ghosts, 1}, {without_node, 1}, {destroy_waits, 1},
+UNIT("cond", {fifo, 6}, {fifo_broadcast, 1}, {by_socket_and_cache, 2}, {few, 7}, {tries_once, 2}, {local, 1}, {ghosts, 1}, {copied, 1}, {without_node, 1}, {destroy_waits, 1},
      {shared_marks, 1}, {alone, 5})
