@@ -38,11 +38,15 @@ static void setup(void)
 	mc_name(&c->waiters.tail, 8, "the list's end");
 	mc_name(&c->lock, 4, "the list's lock");
 	mc_name(&c->refs, 4, "the list's count");
+	mc_name(&c->apart, 2, "how often crowds were woken");
+	mc_name(&c->hall, 2, "the hall");
 	mc_name(&tokens, sizeof(tokens), "what is waited for");
 	mc_watch_word(&m->lock);
 	mc_watch_bays(&m->queue);
 	mc_watch_bays(&m->queue.aux);
 	users = (int)mc_threads;
+	if (mc_hall)
+		c->apart = 2, c->hall = 1; /* there have been crowds (cond.c, APART) */
 	pk_config.cond = "fifo";
 	pk_real();
 }

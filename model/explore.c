@@ -763,13 +763,14 @@ static void stepped(struct mc_result *result, unsigned t, unsigned way)
 		mc_fail("a lost wake-up: all threads that have not ended sleep");
 }
 
-/* A few executions at random, to see what is shared, and to find plain errors soon. */
+/* A few executions at random, to see what is shared, and to find plain errors soon. One that has met a surprise ends there: views
+ * without a place of it are old ones, and code may not survive what they show. */
 static bool roam(struct mc_result *result)
 {
 	static uint64_t dice = 88172645463325252;
 
 	start();
-	while (!failure[0] && depth < ROAM) { /* one that is longer just goes round for a while */
+	while (!failure[0] && !mc_surprised && depth < ROAM) { /* one that is longer just goes round for a while */
 		unsigned n = 0, pick;
 
 		for (unsigned t = 0; t < mc_client->threads; t++)
@@ -791,7 +792,7 @@ static bool roam(struct mc_result *result)
 			pick -= here;
 		}
 	}
-	if (depth < ROAM)
+	if (depth < ROAM && !mc_surprised)
 		finish(result);
 	if (mc_surprised)
 		failure[0] = 0;
@@ -804,11 +805,12 @@ static void play(struct mc_result *result)
 	unsigned t, way;
 
 	start();
-	while (!failure[0] && mc_dice_cast(&t, &way) && !failure[0]) {
+	while (!failure[0] && !mc_surprised && mc_dice_cast(&t, &way) && !failure[0]) {
 		go(t, way);
 		stepped(result, t, way);
 	}
-	finish(result);
+	if (!mc_surprised)
+		finish(result);
 }
 
 /* An execution that has met a surprise did not reckon with it: it is played again, by the same seed. */

@@ -29,6 +29,7 @@ static pthread_mutex_t mutex PK_ALIGNED(64);
 static int inside, users;
 struct pk_record *mc_record[MC_THREADS];
 unsigned mc_threads = 3;
+bool mc_hall;
 static const struct mc_kind *kind;
 static bool looks, calm;
 static const char *policy = "mcs", *topology = "2x4@thread", *places = "", *readers = "auto";
@@ -424,7 +425,7 @@ static const struct option options[] = {
 	{"sites", 0, NULL, 'l'},    {"all-orders", 0, NULL, 'O'}, {"asleep", 0, NULL, 'a'},
 	{"survey", 0, NULL, 'y'},   {"timers", 0, NULL, 'T'},	  {"looks", 1, NULL, 'L'},
 	{"calm", 0, NULL, 'C'},	    {"reached", 0, NULL, 'r'},	  {"random", 1, NULL, 'x'},
-	{"seed", 1, NULL, 'd'},	    {"help", 0, NULL, 'h'},
+	{"seed", 1, NULL, 'd'},	    {"hall", 0, NULL, 'H'},	  {"help", 0, NULL, 'h'},
 	{NULL, 0, NULL, 0}};
 
 static const char usage[] =
@@ -439,6 +440,7 @@ static const char usage[] =
 	"  --spurious N      how often a thread's sleep may end for no reason (0)\n"
 	"  --looks N         how often a thread's sleep in a queue may end so that it looks (0)\n"
 	"  --calm            who waits for a condition variable sleeps without a timer\n"
+	"  --hall            and they sleep together\n"
 	"  --timers          a sleep with an end does end, once everybody sleeps\n"
 	"  --states N        give up after so many (20000000)\n"
 	"  --all-orders      threads that are alike may arrive in any order\n"
@@ -518,6 +520,9 @@ int main(int argc, char **argv)
 			break;
 		case 'C':
 			calm = true;
+			break;
+		case 'H':
+			mc_hall = true;
 			break;
 		case 'm':
 			how.states = number(optarg);

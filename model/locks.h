@@ -31,6 +31,7 @@ extern const struct mc_kind mc_rwlock_kinds[], mc_queue_kinds[], mc_cond_kinds[]
 /* Begin a body: the thread gets its record. */
 void mc_thread_begin(unsigned thread);
 extern unsigned mc_threads;
+extern bool mc_hall; /* who waits for a condition variable sleeps in its hall */
 extern struct pk_record *mc_record[MC_THREADS];
 
 /* states.c: tell which states these have gone through. */

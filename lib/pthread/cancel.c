@@ -14,17 +14,24 @@
 #include "base/atomic.h"
 #include "pthread/cond.h"
 #include "rt/futex.h"
+#include "rt/hall.h"
 #include "rt/real.h"
 
 static void end_wait(struct pk_record *r, struct pk_waiter *w, pthread_t thread)
 {
 	uint32_t seen = pk_load_acquire(&w->status);
+	unsigned manner;
 
 	/* The record may have changed hands, but not in the middle of a wait. The
 	 * thread may be in a handler already that was pushed for this very request. */
 	if (pk_state(seen) != PK_BLOCKED || pk_load_relaxed(&r->thread) != thread || pk_load_relaxed(&r->acts))
 		return;
-	if (pk_cas_relaxed(&w->status, &seen, pk_in_state(seen, PK_LEAVING)))
+	manner = pk_waiter_manner(w); /* of this wait, or nobody sleeps */
+	if (!pk_cas_relaxed(&w->status, &seen, pk_in_state(seen, PK_LEAVING)))
+		return;
+	if (manner >= PK_TOGETHER)
+		pk_hall_call(manner - PK_TOGETHER, pk_hall_bit(pk_waiter_serial(w)));
+	else
 		pk_futex_wake(&w->status, 1);
 }
 

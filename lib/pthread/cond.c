@@ -14,10 +14,20 @@
  * it is like a waiter that has parked, and wakes when its turn comes. (But for one who is
  * alone, as many are, or a few: goes_ahead().) A thread that does
  * not hold the mutex must not touch it, since it may be gone as soon as a waiter is let
- * loose. So it wakes those that it signals if they are few; else the first, and the
+ * loose. So it wakes those that it signals if they are few, or may spin; else the first, and the
  * others are a *chain* behind that one (`next`), which moves them when it has got the
  * mutex itself. Where the policy has no queue the next one of the chain is moved to the
  * mutex's word, and goes on likewise.
+ *
+ * *Crowds* sleep in a hall (rt/hall.h), not on their status, where broadcasts come without the mutex: all are woken by one call then.
+ * They are never moved, nor in a chain: whoever signals one of them makes it SIGNALLED.
+ *
+ * State of `apart`, a hint
+ *	0	1		by a broadcast without the mutex to a crowd
+ *	1	2		by the next one, if a hall is to be had
+ *	any	0		by a signal that leaves others waiting, any by who holds the mutex, destroy
+ * At 2 who comes goes to the hall, unless it has been in others' way there (note_crowd()). It is kept until destroy: who sleeps
+ * there when it is another one's is woken for nothing.
  *
  * State of a waiter (`status`), beside those of admit/list.h
  *	from		to		by
@@ -72,6 +82,7 @@
 #include "rt/config.h"
 #include "rt/doze.h"
 #include "rt/fork.h"
+#include "rt/hall.h"
 #include "rt/probe.h"
 #include "rt/real.h"
 #include "rt/spin.h"
@@ -90,7 +101,7 @@ enum {
 	/* Those of a broadcast are put in order by so many sockets, and cache groups. */
 	CHAINS = 16,
 	GROUPS = 64,
-	/* Waiters that a broadcast without the mutex wakes: this many, or the first of more. */
+	/* Waiters that a broadcast without the mutex wakes where nobody may spin: this many, or the first of more. */
 	FEW = 8,
 	/* So many at most wake at once though their mutex is held, where they may spin for it. */
 	AHEAD = 4,
@@ -98,6 +109,14 @@ enum {
 	CALLED = 16,
 	/* After so many waits with a timer a thread sleeps without one, until it has to be roused. */
 	CALM = 64,
+	/* Broadcasts without the mutex to so many at least, so many times in a row: the next ones are to sleep together. */
+	CROWD = 4,
+	APART = 2,
+	/* So many at most, or a signal to one of them would wake many who have its bit, for nothing. */
+	CROWD_MOST = 256,
+	/* Not who has had to wait for the mutex then by so much more than every third time; for so many waits. */
+	CROWDED = 30,
+	ALOOF = 1000,
 	/* How long a thread without a node sleeps at a time. */
 	DOZE_US = 1000,
 };
@@ -105,10 +124,12 @@ enum {
 /* ---- the list ---- */
 
 /* The last waiter, or null. What does not belong here is the parent's, or was copied
- * along with another object. */
+ * along with another object. Both ends are looked at: a handler may fork between the two stores. */
 static struct pk_waiter *last_of(const struct pk_cond *c)
 {
-	return c->at == (uintptr_t)c ? pk_waiter_named(pk_load_relaxed(&c->waiters.tail)) : NULL;
+	bool ours = c->at == (uintptr_t)c && pk_waiter_named(c->waiters.aux);
+
+	return ours ? pk_waiter_named(pk_load_relaxed(&c->waiters.tail)) : NULL;
 }
 
 static void set_last(struct pk_cond *c, const struct pk_waiter *w)
@@ -116,10 +137,19 @@ static void set_last(struct pk_cond *c, const struct pk_waiter *w)
 	pk_store_relaxed(&c->waiters.tail, w ? pk_waiter_name(w) : 0);
 }
 
-/* Where there is a last one. */
+/* Where there is a last one. Null: a handler has forked since that was seen. */
 static struct pk_waiter *first_of(const struct pk_cond *c)
 {
 	return pk_waiter_named(c->waiters.aux);
+}
+
+/* The first waiter, or null, for who goes through the list: not who stands in another one by now, since a copy of the object was
+ * kept, and brought back. */
+static struct pk_waiter *front_of(const struct pk_cond *c)
+{
+	struct pk_waiter *w = last_of(c) ? first_of(c) : NULL;
+
+	return w && w->queue == &c->waiters ? w : NULL;
 }
 
 static void set_first(struct pk_cond *c, const struct pk_waiter *w)
@@ -184,12 +214,12 @@ static void list(struct pk_cond *c, struct pk_waiter *w)
 	let_go(c);
 }
 
-/* Each names the next one, but for the last: those before the first who does not yet are the newest. */
+/* Each names the next one, but for the last: the newest do not yet. In a child that a handler has forked since, the first one is nobody. */
 static void link_up(struct pk_cond *c)
 {
 	const struct pk_waiter *first = first_of(c);
 
-	for (struct pk_waiter *w = last_of(c); w != first && w->hint->next != w; w = w->hint)
+	for (struct pk_waiter *w = last_of(c); w && w != first && w->hint && w->hint->next != w; w = w->hint)
 		pk_store_relaxed(&w->hint->next, w);
 }
 
@@ -211,7 +241,7 @@ static void unlist(struct pk_cond *c, struct pk_waiter *w)
 		next->hint = w->hint;
 	else if (w == first)
 		c->passed = 0;
-	if (w != first)
+	if (w != first && w->hint)
 		pk_store_relaxed(&w->hint->next, next);
 	if (!next)
 		set_last(c, w == first ? NULL : w->hint);
@@ -249,7 +279,8 @@ static bool is_owner(struct pk_mutex *m)
  * have several mutexes, that of the first. */
 static struct pk_queue *owned(struct pk_cond *c)
 {
-	struct pk_queue *home = last_of(c) ? first_of(c)->home : NULL;
+	struct pk_waiter *first = front_of(c);
+	struct pk_queue *home = first ? first->home : NULL;
 
 	return home && is_owner(mutex_of(home)) ? home : NULL;
 }
@@ -263,7 +294,7 @@ static unsigned socket_here(void)
 static struct pk_waiter *claim_local(struct pk_cond *c)
 {
 	unsigned socket = socket_here();
-	struct pk_waiter *first = first_of(c), *w = first;
+	struct pk_waiter *first = front_of(c), *w = first;
 
 	if (c->passed >= pk_knob(batch))
 		return NULL;
@@ -280,12 +311,10 @@ static struct pk_waiter *claim_one(struct pk_cond *c)
 {
 	struct pk_waiter *w;
 
-	if (!last_of(c))
-		return NULL;
 	if (pk_sockets > 1 && pk_config.cond[0] == 'l' && (w = claim_local(c)))
 		return w;
 	c->passed = 0;
-	for (w = first_of(c); w && !claim(c, w); w = after(c, w))
+	for (w = front_of(c); w && !claim(c, w); w = after(c, w))
 		;
 	return w;
 }
@@ -320,9 +349,9 @@ static void add(struct chain *to, struct pk_waiter **latest, struct pk_waiter *w
 	pk_store_relaxed(&before->next, w);
 }
 
-/* All of them, socket by socket, the caller's first, in each cohort by cohort, and else in order of arrival: the mutex and what it
+/* All of them (`n`: how many), socket by socket, the caller's first, in each cohort by cohort, and else in order of arrival: the mutex and what it
  * protects go round the machine once then. Of very many sockets some share a chain, and of cohorts some are not kept together. */
-static struct pk_waiter *claim_all(struct pk_cond *c)
+static struct pk_waiter *claim_all(struct pk_cond *c, unsigned *count)
 {
 	struct chain all = {NULL, NULL}, of[CHAINS];
 	struct pk_waiter *latest[GROUPS] = {NULL};
@@ -330,19 +359,20 @@ static struct pk_waiter *claim_all(struct pk_cond *c)
 	unsigned n = pk_sockets < CHAINS ? pk_sockets : CHAINS, here = n > 1 ? socket_here() : 0;
 
 	memset(of, 0, n * sizeof(*of));
-	for (w = last_of(c) ? first_of(c) : NULL; w; w = next) {
+	for (w = front_of(c); w; w = next) {
 		next = after(c, w);
-		if (claim(c, w))
+		if (claim(c, w)) {
 			add(&of[w->socket % n], &latest[w->cohort % GROUPS], w);
+			++*count;
+		}
 	}
 	for (unsigned i = 0; i < n; i++)
 		join(&all, &of[(here + i) % n]);
 	return all.first;
 }
 
-/* Let the first live one of the chain lock the mutex by itself, with the others behind
- * it. */
-static void wake(struct pk_waiter *w)
+/* The first live one of the chain is to lock the mutex by itself, and is to be woken; null: there is none. */
+static struct pk_waiter *let_loose(struct pk_waiter *w)
 {
 	while (w) {
 		uint32_t seen = pk_load_acquire(&w->status);
@@ -351,15 +381,22 @@ static void wake(struct pk_waiter *w)
 		/* C2. Fails if it has given up, and is at the mutex already. */
 		if (pk_state(seen) == PK_CLAIMED &&
 		    pk_cas_acq_rel(&w->status, &seen, pk_in_state(seen, PK_SIGNALLED))) {
-			pk_futex_wake(&w->status, 1);
 			pk_count_in(pk_self.record, PK_STAT_signalled);
-			return;
+			return w;
 		}
 		if (pk_unlikely(pk_state(seen) == PK_ORPHAN))
-			return; /* a handler has forked, and they are the parent's */
+			return NULL; /* a handler has forked, and they are the parent's */
 		pk_waiter_free(w);
 		w = next;
 	}
+	return NULL;
+}
+
+/* The same, and wake it; the others are behind it. */
+static void wake(struct pk_waiter *w)
+{
+	if ((w = let_loose(w)))
+		pk_futex_wake(&w->status, 1);
 }
 
 /* Let each of the chain lock the mutex by itself. */
@@ -370,6 +407,35 @@ static void wake_each(struct pk_waiter *w)
 		pk_store_relaxed(&w->next, NULL);
 		wake(w);
 	}
+}
+
+/* Those of the chain who sleep in the hall are woken all at once, whether the mutex is the caller's or not: they cannot be
+ * moved. The others. (A waiter may have come long after it has read which hall it was.) */
+static struct pk_waiter *wake_together(struct pk_waiter *w)
+{
+	struct chain others = {NULL, NULL};
+	unsigned hall = 0;
+	uint32_t bits = 0;
+
+	for (struct pk_waiter *next; w; w = next) {
+		unsigned manner = pk_waiter_manner(w);
+
+		next = pk_load_relaxed(&w->next);
+		pk_store_relaxed(&w->next, NULL);
+		if (manner < PK_TOGETHER) {
+			join(&others, &(struct chain){w, w});
+		} else if (let_loose(w)) { /* the node is its thread's again */
+			if (bits && hall != manner - PK_TOGETHER) {
+				pk_hall_call(hall, bits);
+				bits = 0;
+			}
+			hall = manner - PK_TOGETHER;
+			bits |= pk_hall_bit(pk_waiter_serial(w));
+		}
+	}
+	if (bits)
+		pk_hall_call(hall, bits);
+	return others.first;
 }
 
 /* The first live one of the chain is next at the word, which the caller has. */
@@ -390,14 +456,16 @@ static void follow(struct pk_waiter *w, int *held)
 }
 
 /* Whether all of a chain are woken to fight for the mutex: it is glibc's, or one that its waiter still holds; or it is not
- * the caller's, and they are few. */
+ * the caller's, and they are few, or may spin for it: a wake-up takes longer than a short section, so they hardly meet. */
 static bool goes_apart(const struct pk_queue *home, bool owner, const struct pk_waiter *w)
 {
 	unsigned n = 0;
 
-	while (home && !owner && w && n++ < FEW)
+	if (!home || (!owner && pk_spin_limit(w->socket)))
+		return true;
+	while (!owner && w && n++ < FEW)
 		w = pk_load_relaxed(&w->next);
-	return !home || !w;
+	return !w;
 }
 
 /* The thread, which holds m, has put a chain of n at the head of its queue. The first one wakes by the unlock of m: until
@@ -480,6 +548,7 @@ static bool goes_ahead(struct pk_queue *owned, const struct pk_waiter *w)
  * other. (At the same time it must not, says POSIX; it works all the same.) */
 static void deliver(struct pk_queue *owned, struct pk_waiter *chain, bool all)
 {
+	chain = wake_together(chain);
 	if (chain && all && goes_ahead(owned, chain)) {
 		wake_each(chain);
 		return;
@@ -507,6 +576,23 @@ static bool is_glibcs(struct pk_cond *c)
 	return pk_unlikely(pk_cond_is_shared(c)) ? !pk_cond_is_ours(c) : aside;
 }
 
+/* A crowd has been woken, without the mutex; or one waiter of several has, or they were moved to it. */
+static void note_apart(struct pk_cond *c, bool apart)
+{
+	unsigned seen = c->apart, times = !apart ? 0 : seen < APART ? seen + 1 : seen;
+
+	if (times == APART && !c->hall) {
+		unsigned hall = pk_hall_take(c);
+
+		if (hall < PK_HALLS)
+			pk_store_relaxed(&c->hall, (uint16_t)(hall + 1));
+		else
+			times = seen;
+	}
+	if (times != seen)
+		pk_store_relaxed(&c->apart, (uint16_t)times);
+}
+
 int pk_cond_signal_slow(pthread_cond_t *cond)
 {
 	struct pk_cond *c = pk_cond_of(cond);
@@ -523,6 +609,8 @@ int pk_cond_signal_slow(pthread_cond_t *cond)
 	home = owned(c);
 	w = claim_one(c);
 	all = !last_of(c);
+	if (home || !all)
+		note_apart(c, false);
 	let_go(c);
 	deliver(home, w, all);
 	return 0;
@@ -533,6 +621,7 @@ int pk_cond_broadcast_slow(pthread_cond_t *cond)
 	struct pk_cond *c = pk_cond_of(cond);
 	struct pk_queue *home;
 	struct pk_waiter *chain;
+	unsigned n = 0;
 
 	PK_PROBE1(cond_broadcast, c);
 	if (is_glibcs(c))
@@ -541,7 +630,9 @@ int pk_cond_broadcast_slow(pthread_cond_t *cond)
 		return pk_cond_shared_broadcast(c);
 	take(c);
 	home = owned(c);
-	chain = claim_all(c);
+	chain = claim_all(c, &n);
+	if (home || n >= CROWD)
+		note_apart(c, !home);
 	let_go(c);
 	deliver(home, chain, true);
 	return 0;
@@ -571,9 +662,12 @@ static void stop_following(struct pk_waiter *w)
  * the same, or is roused: it may have been signalled, and depend on others since (rt/doze.h). */
 static int sleep_blocked(struct pk_waiter *w, const struct pk_deadline *deadline)
 {
+	const bool together = w->manner >= PK_TOGETHER;
+	const unsigned hall = together ? w->manner - PK_TOGETHER : 0;
 	unsigned looks = PK_DOZE_IDLE, passing = LOCK_ROUNDS;
 
 	for (;;) {
+		uint32_t calls = together ? pk_hall_ready(hall) : 0;
 		uint32_t status = pk_load_acquire(&w->status); /* C2 */
 		enum pk_state state = pk_state(status);
 		bool blocked = state == PK_BLOCKED, look = false;
@@ -602,7 +696,9 @@ static int sleep_blocked(struct pk_waiter *w, const struct pk_deadline *deadline
 			continue;
 		}
 		pk_store_relaxed(&pk_self.asleep, true);
-		if (blocked && (deadline || w->manner == PK_ENDLESS))
+		if (together)
+			late = pk_hall_sleep(hall, calls, pk_waiter_serial(w), blocked ? deadline : NULL);
+		else if (blocked && (deadline || w->manner == PK_ENDLESS))
 			late = pk_futex_wait(&w->status, status, deadline);
 		else
 			pk_doze_alone(&w->status, status, NULL, blocked ? &looks : &pk_self.wanted.looks, &look);
@@ -670,6 +766,25 @@ struct wait {
 	struct _pthread_cleanup_buffer frame;
 };
 
+/* How often the thread has had to wait for a lock. */
+static uint64_t waits_of(const struct pk_record *r)
+{
+	return r->stat[PK_STAT_entered] + r->stat[PK_STAT_bypassed];
+}
+
+/* The thread, woken with others, has the mutex again, for which it has had to wait as well or has not. Where that is quick each has come and
+ * gone before the next one is awake. If more than every third has to wait they are in each other's way: they would better be
+ * woken one by one, or sleep in the mutex's queue. */
+static void note_crowd(bool waited)
+{
+	if (!waited) {
+		pk_self.crowded -= pk_self.crowded > 0;
+	} else if ((pk_self.crowded += 2) > CROWDED) {
+		pk_self.crowded = CROWDED / 2;
+		pk_self.aloof = ALOOF;
+	}
+}
+
 /* Something has become of the node: have the mutex again. What locking it says. */
 static int resume(struct wait *s)
 {
@@ -693,6 +808,9 @@ static int resume(struct wait *s)
 			pk_waiter_free(w);
 		}
 	} else {
+		const struct pk_record *r = state == PK_SIGNALLED && w->manner >= PK_TOGETHER ? w->record : NULL;
+		uint64_t waits = r ? waits_of(r) : 0;
+
 		pk_store_relaxed(&pk_self.waits, NULL);
 		if (s->left)
 			leave(s->c, w);
@@ -703,6 +821,8 @@ static int resume(struct wait *s)
 			pk_self.chain = next;
 		}
 		ret = pk_mutex_cond_lock(s->mutex, s->user);
+		if (r)
+			note_crowd(waits_of(r) != waits);
 		if (next && pk_self.chain != next)
 			next = NULL; /* such a wait has woken them */
 		else if (next)
@@ -728,10 +848,17 @@ static void unwound(void *wait)
 	resume(s);
 }
 
-/* Whether the wait is one with a timer. That costs up to an eighth of a wake-up, and to rouse the thread a whole one. So
- * who does not know waits with one, and now and then without, to find out; who is not roused then goes on so. */
-static enum pk_manner manner_for(const struct pk_deadline *deadline)
+/* How to wait (enum pk_manner): together with others, or with a timer, or without. One costs up to an eighth of a wake-up, and to
+ * rouse the thread a whole one. So who does not know waits with one, and now and then without, to find out; who is not roused then goes on so. */
+static unsigned manner_for(const struct pk_cond *c, const struct pk_deadline *deadline)
 {
+	unsigned hall = pk_load_relaxed(&c->hall) - 1u;
+
+	if (pk_load_relaxed(&c->apart) == APART && hall < PK_HALLS && pk_load_relaxed(&c->refs) / PK_COND_WAITER < CROWD_MOST) {
+		if (!pk_self.aloof)
+			return PK_TOGETHER + hall;
+		pk_self.aloof--;
+	}
 	if (deadline || pk_self.calm < CALM) {
 		pk_self.calm += !deadline;
 		return PK_UNTIMED;
@@ -751,7 +878,7 @@ static int wait_listed(struct pk_cond *c, pthread_mutex_t *mutex, struct pk_queu
 	w->home = home;
 	w->socket = (uint8_t)pk_socket_here(r->index);
 	w->cohort = (uint8_t)pk_lot_cohort(w->socket, r->index);
-	pk_store_relaxed(&w->manner, manner_for(deadline));
+	pk_store_relaxed(&w->manner, (uint8_t)manner_for(c, deadline));
 	w->slept = true; /* it may be moved to the word */
 	w->queue = &c->waiters;
 	w->policy = PK_POLICY_word; /* none, until it is moved */
@@ -947,7 +1074,10 @@ int pk_cond_destroy(pthread_cond_t *cond)
 	if (pk_cond_is_shared(c))
 		return pk_cond_shared_destroy(c);
 	take(c);
-	while (last_of(c)) {
+	note_apart(c, false);
+	pk_hall_leave(c->hall - 1u, c);
+	pk_store_relaxed(&c->hall, 0);
+	while (front_of(c)) {
 		uint32_t refs = pk_load_relaxed(&c->refs) | PK_COND_DESTROYER;
 
 		pk_store_relaxed(&c->refs, refs);

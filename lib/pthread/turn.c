@@ -16,6 +16,7 @@
 #include "rt/clock.h"
 #include "rt/control.h"
 #include "rt/doze.h"
+#include "rt/hall.h"
 #include "rt/probe.h"
 #include "rt/rounds.h"
 #include "rt/spin.h"
@@ -360,9 +361,17 @@ static PK_COLD int wait_in_handler(const struct pk_site *at, const struct pk_dea
 
 void pk_turn_step_back(void)
 {
+	struct pk_waiter *w = pk_self.waits;
+	unsigned manner;
+
 	/* Only a sleeper's: awake, it may be in the middle of shuffling. */
-	if (pk_unlikely(pk_self.waits && pk_load_relaxed(&pk_self.asleep)))
-		give_up(pk_self.waits);
+	if (pk_likely(!w || !pk_load_relaxed(&pk_self.asleep)))
+		return;
+	manner = pk_waiter_manner(w);
+	give_up(w);
+	/* Others sleep on its status, which has changed. */
+	if (manner >= PK_TOGETHER)
+		pk_hall_stir(manner - PK_TOGETHER);
 }
 
 PK_NOINLINE int pk_turn_wait(const struct pk_site *site, const struct pk_deadline *deadline)

@@ -89,6 +89,7 @@ enum pk_manner {
 	PK_SLEEPS,  /* at once */
 	PK_UNTIMED, /* sleeps, since before it was in the queue, and does not look in time (rt/doze.h) */
 	PK_ENDLESS, /* the same, without a timer until it is woken once, by who puts it there (pthread/cond.c) */
+	PK_TOGETHER, /* sleeps in the hall of that number (rt/hall.h), which is added, and is never put into a queue */
 };
 
 struct pk_queue;
@@ -106,7 +107,7 @@ struct pk_waiter {
 	uint8_t shuffler;
 	/* Constant while the node is in a queue. */
 	uint8_t policy;		/* by which it waits there */
-	uint8_t manner;		/* enum pk_manner; ENDLESS -> UNTIMED by its thread, when it has been woken */
+	uint8_t manner;		/* enum pk_manner, or TOGETHER and a hall; ENDLESS -> UNTIMED by its thread, when it has been woken */
 	bool leads;		/* it has its cohort's lock, and waits for one above (admit/levels.c) */
 	struct pk_queue *queue; /* which: a copied lock's tail names strangers */
 	union {
@@ -214,15 +215,21 @@ PK_INLINE void pk_waiter_set_state(struct pk_waiter *w, enum pk_state state)
 		;
 }
 
+/* Which record's it is, without a look at that. */
+PK_INLINE uint32_t pk_waiter_serial(const struct pk_waiter *w)
+{
+	return (w->id - 1) / PK_RECORD_NODES;
+}
+
 PK_INLINE bool pk_waiter_stays(const struct pk_waiter *w)
 {
 	return w->manner >= PK_STAYS;
 }
 
 /* Of another thread's node, which may be in another use by now. */
-PK_INLINE enum pk_manner pk_waiter_manner(const struct pk_waiter *w)
+PK_INLINE unsigned pk_waiter_manner(const struct pk_waiter *w)
 {
-	return (enum pk_manner)pk_load_relaxed(&w->manner);
+	return pk_load_relaxed(&w->manner);
 }
 
 /* Acquire: what comes with the headship, for who was about to give up, and then leaves as the head (list.h, O3). */

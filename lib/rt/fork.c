@@ -21,6 +21,7 @@
 #include "base/atomic.h"
 #include "rt/arena.h"
 #include "rt/control.h"
+#include "rt/hall.h"
 #include "rt/real.h"
 #include "rt/spin.h"
 #include "rt/storey.h"
@@ -31,6 +32,7 @@ static void start_afresh(uint32_t kept)
 {
 	pk_arena_fork_child(kept);
 	pk_storeys_fork_child();
+	pk_hall_fork_child();
 	pk_spin_fork_child();
 	pk_incarnation_next();
 }

@@ -17,6 +17,7 @@
 
 #include "base/arch/arch.h"
 #include "rt/fork.h"
+#include "rt/hall.h"
 #include "rt/real.h"
 #include "rt/report.h"
 
@@ -129,6 +130,7 @@ static void disown_record(void)
 		pk_store_relaxed(&w->status, pk_in_state(pk_load_relaxed(&w->status), PK_ORPHAN));
 		w->spins = false;
 	}
+	pk_hall_fork_child(); /* it may be in the middle of a sleep in one, as a handler has forked */
 	pk_self.record = NULL;
 	pk_self.chain = NULL;
 	pk_self.apart = 0;

@@ -82,6 +82,8 @@ struct pk_thread {
 	uint8_t asked;	  /* how often it has waited for mutexes whose users come back, */
 	uint8_t counted;  /* and how often it has taken one that is tried, since it has told of that (pthread/trial.h) */
 	int parent;    /* the tid that it had before the last fork */
+	uint8_t crowded; /* how often it has found the mutex taken when it was woken in a hall, of late, */
+	uint16_t aloof;	 /* and for how many waits it does not sleep there (pthread/cond.c) */
 	bool asleep;   /* on its node, or as the head on the lock word */
 	bool acts;     /* on a cancellation: its handlers may wait, but not be cancelled */
 	bool watching; /* tells of a wait: what it waits for meanwhile is not told (rt/watch.h) */
