@@ -176,34 +176,76 @@ static void *fork_in_a_broadcast(void *hall)
 	return NULL;
 }
 
-/* A handler forks in the middle of a broadcast by who has the mutex: in the child those who are being moved into its
- * queue are ghosts. */
-START_TEST(forked_in_a_broadcast)
+/* A wait that ends at once, with others in the list. */
+static void *fork_in_a_wait(void *hall)
+{
+	struct hall *h = hall;
+	struct timespec past = {1, 0};
+
+	MUST(pthread_mutex_lock(&h->m));
+	STEPPED(pthread_cond_timedwait(&h->c, &h->m, &past));
+	MUST(pthread_mutex_unlock(&h->m));
+	if (forking.child == 0 && forking.steps > forking.at) {
+		CALL(pthread_cond_signal(&h->c), 0);
+		CALL(pthread_cond_broadcast(&h->c), 0);
+		MUST(pthread_mutex_lock(&h->m));
+		CALL(pthread_cond_timedwait(&h->c, &h->m, &past), ETIMEDOUT);
+		MUST(pthread_mutex_unlock(&h->m));
+		CALL(pthread_cond_signal(&h->c), 0);
+		child_exit();
+	}
+	if (forking.steps > forking.at)
+		child_reap(forking.child, "a child of a thread in the middle of a wait");
+	return NULL;
+}
+
+static void fork_in_steps(void *(*run)(void *), int type, int guests, int stride, int from)
 {
 	struct sigaction action = {.sa_handler = on_fork_step};
-	int stride = STRIDE * 100 / (int)suite_scale(100);
 
+	stride = stride * 100 / (int)suite_scale(100);
 	sigaction(SIGTRAP, &action, NULL);
-	forking.at = _i * STRIDE / 4;
+	forking.at = from;
 	do {
 		struct hall h = {.way = WAIT};
 		struct team *t;
 
-		mutex_make(&h.m, _i % 2 ? PTHREAD_MUTEX_ADAPTIVE_NP : PTHREAD_MUTEX_NORMAL);
-		t = team_start(GHOSTS, hall_guest, &h);
-		hall_gather(&h, GHOSTS);
+		mutex_make(&h.m, type);
+		t = team_start(guests, hall_guest, &h);
+		hall_gather(&h, guests);
 		MUST(pthread_mutex_unlock(&h.m));
 		forking.steps = 0;
 		forking.child = -1;
-		thread_join(thread_start(fork_in_a_broadcast, &h));
+		thread_join(thread_start(run, &h));
+		if (run != fork_in_a_broadcast)
+			hall_call(&h, BROADCAST_FREE, guests);
 		team_join(t);
 		stop_if_complained();
 		forking.at += stride;
 	} while (forking.steps > forking.at - stride);
 	ck_assert_int_gt(forking.at, 100);
 }
+
+/* A handler forks in the middle of a broadcast by who has the mutex: in the child those who are being moved into its
+ * queue are ghosts. */
+START_TEST(forked_in_a_broadcast)
+{
+	fork_in_steps(fork_in_a_broadcast, _i % 2 ? PTHREAD_MUTEX_ADAPTIVE_NP : PTHREAD_MUTEX_NORMAL, GHOSTS, STRIDE, _i * STRIDE / 4);
+}
+END_TEST
+
+START_TEST(forked_in_a_wait)
+{
+	if (suite_served()) /* glibc's counts the ghosts as waiters */
+		fork_in_steps(fork_in_a_wait, PTHREAD_MUTEX_NORMAL, _i ? GHOSTS : 1, 4 * STRIDE, _i * STRIDE);
+}
 END_TEST
 #else
+START_TEST(forked_in_a_wait)
+{
+}
+END_TEST
+
 START_TEST(forked_in_a_broadcast)
 {
 	if (_i == 0)
@@ -219,5 +261,6 @@ int main(void)
 	SUITE_CASE_OF(s, forked_while_others_wait, 60, KINDS);
 	SUITE_CASE_OF(s, forked_in_traffic, 60, 2);
 	SUITE_CASE_OF(s, forked_in_a_broadcast, 60, 4);
+	SUITE_CASE_OF(s, forked_in_a_wait, 60, 2);
 	return suite_run(s);
 }
