@@ -764,13 +764,13 @@ static void stepped(struct mc_result *result, unsigned t, unsigned way)
 }
 
 /* A few executions at random, to see what is shared, and to find plain errors soon. One that has met a surprise ends there: views
- * without a place of it are old ones, and code may not survive what they show. */
+ * without a place of it are old ones, and code may not survive what they show. (A survey goes on, to see more.) */
 static bool roam(struct mc_result *result)
 {
 	static uint64_t dice = 88172645463325252;
 
 	start();
-	while (!failure[0] && !mc_surprised && depth < ROAM) { /* one that is longer just goes round for a while */
+	while (!failure[0] && (!mc_surprised || mc_options->survey) && depth < ROAM) { /* one that is longer just goes round for a while */
 		unsigned n = 0, pick;
 
 		for (unsigned t = 0; t < mc_client->threads; t++)
