@@ -262,6 +262,11 @@ void hn_relax(void)
 {
 }
 
+void hn_fetch(const void *p)
+{
+	(void)p; /* nothing that anybody could see */
+}
+
 char *hn_thread_pointer(void)
 {
 	static char area[4096];

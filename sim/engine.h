@@ -30,7 +30,10 @@ struct sim_event {
 };
 
 /* A thread that spins sleeps until one of the lines that it looks at is taken away. */
-enum { SIM_WATCHES = 8 };
+enum {
+	SIM_WATCHES = 8,
+	SIM_FETCHES = 10, /* line fill buffers, of a Haswell and its like */
+};
 
 struct sim_watch {
 	struct sim_thread *thread;
@@ -63,6 +66,12 @@ struct sim_thread {
 	/* lines.c: it waits for its turn at a line, and is not preempted there */
 	bool asks;
 	struct sim_thread *asks_next;
+	/* lines.c: what it has asked for, and when that is there */
+	struct {
+		struct sim_line *line;
+		uint64_t done;
+	} fetches[SIM_FETCHES];
+	uint64_t fetched; /* all of it */
 	/* kernel.c */
 	const void *futex;
 	uint32_t futex_bits;

@@ -215,8 +215,8 @@ static unsigned less(unsigned cost, unsigned paid)
 	return cost > paid ? cost - paid : 1;
 }
 
-/* Take the line to read it; when it is there. */
-static uint64_t get_shared(struct sim_line *l, unsigned core, unsigned paid)
+/* Take the line to read it, from that time on; when it is there. */
+static uint64_t get_shared(struct sim_line *l, unsigned core, uint64_t at, unsigned paid)
 {
 	enum sim_level level = nearest(l, core);
 	unsigned cost;
@@ -228,10 +228,10 @@ static uint64_t get_shared(struct sim_line *l, unsigned core, unsigned paid)
 		sim_transfers[level]++;
 	}
 	/* The first reader takes it from its writer; others may be served side by side. */
-	l->free = sim_now + (l->owner != NOBODY ? cost + NEXT : cost * sim_machine.share / 100);
+	l->free = at + (l->owner != NOBODY ? cost + NEXT : cost * sim_machine.share / 100);
 	l->owner = NOBODY;
 	l->holders[core / 64] |= 1ull << core % 64;
-	return sim_now + cost;
+	return at + cost;
 }
 
 /* The same to write it, from that time on. It stays for as long as the next request needs to
@@ -290,6 +290,35 @@ static void spend(unsigned cycles)
 		sim_wait_until(sim_time(), false);
 }
 
+/* The thread may have asked for it, and then has to wait until it is there. */
+static void await_fetch(const struct sim_line *l)
+{
+	for (unsigned i = 0; i < SIM_FETCHES; i++)
+		if (sim_self->fetches[i].line == l && sim_self->fetches[i].done > sim_time())
+			sim_wait_until(sim_self->fetches[i].done, false);
+}
+
+/* So many at a time: one more waits for the first of them. */
+static void fetch(struct sim_line *l, unsigned core)
+{
+	unsigned first = 0;
+	uint64_t at;
+
+	spend(1);
+	if (may_read(l, core))
+		return;
+	for (unsigned i = 1; i < SIM_FETCHES; i++)
+		if (sim_self->fetches[i].done < sim_self->fetches[first].done)
+			first = i;
+	if (sim_self->fetches[first].done > sim_time())
+		sim_wait_until(sim_self->fetches[first].done, false);
+	at = sim_time() > l->free ? sim_time() : l->free;
+	sim_self->fetches[first].line = l;
+	sim_self->fetches[first].done = get_shared(l, core, at, 0);
+	if (sim_self->fetched < sim_self->fetches[first].done)
+		sim_self->fetched = sim_self->fetches[first].done;
+}
+
 static void load(struct sim_line *l, unsigned core)
 {
 	struct sim_thread *t = sim_self;
@@ -301,10 +330,12 @@ static void load(struct sim_line *l, unsigned core)
 		t->seen[i] = l;
 	t->loads += i == t->loads;
 	if (may_read(l, core)) {
+		if (t->fetched > sim_time())
+			await_fetch(l);
 		spend(1);
 	} else {
 		unsigned paid = request(l, nearest(l, core));
-		uint64_t done = holds(l, core) ? sim_now + 1 : get_shared(l, core, paid);
+		uint64_t done = holds(l, core) ? sim_now + 1 : get_shared(l, core, sim_now, paid);
 
 		serve_next(l);
 		sim_wait_until(done, false);
@@ -440,4 +471,9 @@ unsigned sim_line_spin(unsigned budget)
 		rounds = !rounds ? 1 : rounds > most ? most : rounds;
 	}
 	return rounds;
+}
+
+void sim_line_fetch(uintptr_t address)
+{
+	fetch(line_at(address / SIM_LINE), core_here());
 }

@@ -10,7 +10,8 @@
  * A plain or atomic store does not wait for its line, as long as nothing depends on it: the
  * CPU's next read-modify-write or fence does (a store buffer, in order, of any length).
  *
- * Not modelled: capacity, bandwidth, prefetching, reads ahead of their turn. */
+ * Not modelled: capacity, bandwidth, prefetching (but for what is asked for: sim_line_fetch()), reads ahead of their
+ * turn. */
 #ifndef SIM_LINES_H
 #define SIM_LINES_H
 
@@ -33,6 +34,9 @@ void sim_line_access(const struct hn_access *a);
 /* A read-modify-write of the kernel's own, at an address that is nobody's; then the line is
  * kept for so long. */
 void sim_line_lock(uintptr_t address, unsigned held);
+
+/* The current thread will read that line: it comes, and nobody waits for it yet. */
+void sim_line_fetch(uintptr_t address);
 
 /* A round of spinning of the current thread, of `budget' that are left: how many have
  * passed. More than one only if it is seen to look at the same lines each time. */

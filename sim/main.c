@@ -252,6 +252,8 @@ static uint64_t before[PK_STATS]; /* it began to count */
 
 void sim_start_over(void)
 {
+	struct sim_thread *self = sim_self;
+
 	memset(sim_measure.ops, 0, asked.load_options.threads * sizeof(*sim_measure.ops));
 	memset(sim_measure.handed, 0, sizeof(sim_measure.handed));
 	memset(sim_measure.waits, 0, sizeof(sim_measure.waits));
@@ -259,8 +261,11 @@ void sim_start_over(void)
 	memset(sim_transfers, 0, sizeof(sim_transfers));
 	sim_fetches = 0;
 	memset(&sim_counts, 0, sizeof(sim_counts));
+	/* Nobody's: it takes no time of the thread that happens to be the first, and may hold the lock. */
+	sim_self = NULL;
 	for (int i = 0; i < PK_STATS; i++)
 		before[i] = pk_stat_sum(i);
+	sim_self = self;
 }
 
 static void header(void)

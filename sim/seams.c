@@ -17,6 +17,7 @@
 #include "sim/main.h"
 
 void hn_relax(void);
+void hn_fetch(const void *p);
 unsigned hn_rounds(unsigned budget);
 char *hn_thread_pointer(void);
 
@@ -68,6 +69,12 @@ unsigned hn_rounds(unsigned budget)
 void hn_relax(void)
 {
 	hn_rounds(1);
+}
+
+void hn_fetch(const void *p)
+{
+	if (sim_self)
+		sim_line_fetch((uintptr_t)p);
 }
 
 char *hn_thread_pointer(void)

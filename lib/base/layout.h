@@ -175,7 +175,8 @@ struct pk_rwlock {
 	int cur_writer; /* the writer's tid, or 0 */
 	int shared;	/* process-shared: glibc's altogether */
 	int lock;
-	uint32_t heat;	    /* contended reads, since a writer last had to look twice */
+	uint16_t heat;	    /* contended reads, since a writer last had to look twice */
+	uint16_t credit;    /* writers that may leave it with readers counted apart, and find none the next time */
 	uint64_t spread_at; /* no earlier than that are readers counted apart, in ns */
 	unsigned kind;	    /* PTHREAD_RWLOCK_PREFER_* */
 	uint32_t closed_by; /* the incarnation (rt/arena.h) of the front, which may close it */

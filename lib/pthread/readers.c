@@ -9,8 +9,9 @@
  *	L	0		the thread, when it unlocks or finds that it must not
  *				count itself apart; another, which unlocks in its place
  *	L	L + CENTRAL	recall, which has counted the reader in the state before
- *	L	L + VOID	spread and forget: left over from a lock that was freed
- *				while it was read-locked, and whose address is a lock's again
+ *	L	L + VOID	spread, inherit and forget: left over from a lock that was freed while
+ *				it was read-locked, and whose address is a lock's again, or from a
+ *				thread that was about to withdraw it, and is not in this child of fork
  *	any	0		the thread
  *	0,
  *	L + VOID	L + IN_BAY	the thread, once its socket's bay counts it
@@ -27,13 +28,18 @@
  *  O3	acquire of the state with SPREAD pairs with the last writer's unlock: the
  *	writes of the critical section are seen.
  *  O4	recall adds to the state before it takes an entry or a bay away (release), and
- *	a reader that finds it gone (acquire) finds itself counted in the state.
+ *	a reader that finds it gone (acquire) finds itself counted in the state. It adds
+ *	more than there can be, in the exchange that clears SPREAD, and takes away in the
+ *	end what was too much: the state is written twice, however many readers there are,
+ *	and never counts fewer than there are, whoever unlocks in whose place meanwhile.
  *  O5	The release that sets SPREAD pairs with the acquire of who sees it: entries
- *	that were made void before are seen so. */
+ *	that were made void before are seen so. They need not be if that was done before, in
+ *	this process: then what is no reader's is withdrawn by a thread that is there. */
 #include "pthread/readers.h"
 
 #include <string.h>
 
+#include "base/arch/arch.h"
 #include "base/atomic.h"
 #include "rt/clock.h"
 #include "rt/storey.h"
@@ -43,11 +49,17 @@
 enum {
 	/* So many contended reads, before readers are counted apart. */
 	HEAT = 2,
-	/* For a recall that took t so many t are to go by without one, so that writers lose no more than
-	 * a fifth of their time to it (BRAVO has 9 in section 3; doc/DESIGN.md 10). What has gone by
+	/* For a recall that took t so many t are to go by before readers have their lock spread again, so that writers lose
+	 * no more than a third of their time to it (BRAVO has 9 in section 3; doc/DESIGN.md 10). What has gone by
 	 * before it counts, up to SAVED t: where writes are rare, readers are counted apart again at once. */
-	INHIBIT = 4,
+	INHIBIT = 2,
 	SAVED = 16,
+	/* So many readers are counted in the state while those are looked for who are there: no lock has more of them apart. */
+	RECALLED = 1 << 24,
+	/* A recall that finds readers has so many writers after it leave the lock spread, though they find none. */
+	CREDIT = 4,
+	/* Records that are fetched while others are looked at: as many as most CPUs wait for at a time. */
+	AHEAD = 8,
 };
 
 bool pk_readers_eager;
@@ -66,6 +78,11 @@ void pk_readers_setup(const char *mode)
 static uint64_t name_of(const struct pk_rwlock *rw)
 {
 	return (uint64_t)(uintptr_t)rw;
+}
+
+static uint64_t smaller(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
 }
 
 static bool is_free(uint64_t entry)
@@ -214,18 +231,32 @@ static bool has_bays(struct pk_rwlock *rw)
 	return false;
 }
 
+/* Unless a writer waits, or another thread was faster. */
+static bool may_spread(uint64_t s)
+{
+	return !(s & ~(PK_RW_READERS | PK_FLAG_QUEUE | PK_FLAG_SPINNER | PK_FLAG_LOT | PK_FLAG_SLOW));
+}
+
+/* It has been spread before, and a front of this process has been there since: entries that name it are its readers', or
+ * of some that are about to withdraw them. */
+static bool is_swept(const struct pk_rwlock *rw)
+{
+	uint32_t now = pk_incarnation();
+
+	return now && pk_load_relaxed(&rw->spread_at) && pk_load_relaxed(&rw->closed_by) == now;
+}
+
 static PK_COLD void spread(struct pk_rwlock *rw)
 {
-	/* A writer waits, or another thread was faster. */
-	const uint64_t unwanted = ~(PK_RW_READERS | PK_FLAG_QUEUE | PK_FLAG_SPINNER | PK_FLAG_LOT | PK_FLAG_SLOW);
 	uint64_t s;
 
 	if (!pk_rwlock_front_try(rw))
 		return;
 	s = pk_load_relaxed(&rw->state);
-	if (!(s & unwanted) && !has_bays(rw)) {
-		make_void(rw);
-		while (!(s & unwanted))
+	if (may_spread(s) && (is_swept(rw) || !(in_bays && has_bays(rw)))) {
+		if (!is_swept(rw))
+			make_void(rw);
+		while (may_spread(s))
 			if (pk_cas_release(&rw->state, &s, s | PK_RW_SPREAD)) { /* O5 */
 				pk_count_in(pk_self.record, PK_STAT_spread);
 				break;
@@ -236,7 +267,7 @@ static PK_COLD void spread(struct pk_rwlock *rw)
 
 void pk_readers_warm(struct pk_rwlock *rw)
 {
-	uint32_t heat = pk_load_relaxed(&rw->heat) + 1;
+	unsigned heat = pk_load_relaxed(&rw->heat) + 1u;
 
 	if (!(pk_readers_visible || in_bays) || (pk_load_relaxed(&rw->state) & PK_RW_SPREAD))
 		return;
@@ -244,7 +275,7 @@ void pk_readers_warm(struct pk_rwlock *rw)
 	if (pk_unlikely((uintptr_t)rw & PK_READ_TAG))
 		return;
 	if (heat < heat_wanted) {
-		pk_store_relaxed(&rw->heat, heat);
+		pk_store_relaxed(&rw->heat, (uint16_t)heat);
 		return;
 	}
 	pk_store_relaxed(&rw->heat, 0);
@@ -252,54 +283,57 @@ void pk_readers_warm(struct pk_rwlock *rw)
 		spread(rw);
 }
 
-/* Count n readers in the state. Those who were counted there for nothing, and whom an
- * unlock in place of another thread's has taken away since, pay for it (`debt`). */
-static unsigned count_in(struct pk_rwlock *rw, unsigned n, unsigned *debt)
+void pk_readers_inherit(struct pk_rwlock *rw)
 {
-	unsigned paid = n < *debt ? n : *debt;
-
-	*debt -= paid;
-	if (n > paid)
-		pk_add_relaxed(&rw->state, PK_RW_READER * (n - paid));
-	return n - paid;
+	if (pk_load_relaxed(&rw->spread_at) && !(pk_load_relaxed(&rw->state) & PK_RW_SPREAD))
+		make_void(rw);
 }
 
-/* Not so: n of them, counted `added` times, were not there any more. */
-static void take_back(struct pk_rwlock *rw, unsigned n, unsigned added, unsigned *debt)
+uint64_t pk_readers_resume(const struct pk_rwlock *rw, uint64_t s)
 {
-	uint64_t s = pk_load_relaxed(&rw->state);
+	bool spread = pk_load_relaxed(&rw->credit) && !pk_load_relaxed(&rw->lock) && may_spread(s) && is_swept(rw);
 
-	*debt += n - added;
-	while (added--)
-		do {
-			if (!(s & PK_RW_READERS)) {
-				++*debt;
-				break;
-			}
-		} while (!pk_cas_relaxed(&rw->state, &s, s - PK_RW_READER));
+	return spread ? s | PK_RW_SPREAD : s;
 }
 
-static void recall_entry(struct pk_rwlock *rw, uint64_t *where, unsigned *debt)
+/* How many readers are no more counted apart. They are among those that have been added to the state. */
+static unsigned recall_record(struct pk_rwlock *rw, struct pk_reads *reads)
 {
-	uint64_t entry = name_of(rw);
-	unsigned added;
+	unsigned found = 0;
 
-	if (pk_load_seq_cst(where) != entry) /* O1, O2 */
-		return;
-	added = count_in(rw, 1, debt);
-	if (!pk_cas_acq_rel(where, &entry, entry | PK_READ_CENTRAL)) /* O4 */
-		take_back(rw, 1, added, debt);
-}
+	for (unsigned k = 0; k < PK_RECORD_READS; k++) {
+		uint64_t entry = name_of(rw);
 
-static void recall_bay(struct pk_rwlock *rw, struct pk_bay *bay, unsigned *debt)
-{
-	for (unsigned users; (users = pk_bay_users(bay, rw));) { /* O2 */
-		unsigned added = count_in(rw, users, debt);
-
-		if (pk_bay_close(bay, rw, users)) /* O4 */
-			return;
-		take_back(rw, users, added, debt);
+		if (pk_load_seq_cst(&reads->lock[k]) == entry) /* O1, O2 */
+			found += pk_cas_acq_rel(&reads->lock[k], &entry, entry | PK_READ_CENTRAL); /* O4 */
 	}
+	return found;
+}
+
+static unsigned recall_bay(struct pk_rwlock *rw, struct pk_bay *bay)
+{
+	unsigned users;
+
+	do
+		users = pk_bay_users(bay, rw); /* O2 */
+	while (users && !pk_bay_close(bay, rw, users)); /* O4 */
+	return users;
+}
+
+static unsigned recall_all(struct pk_rwlock *rw)
+{
+	unsigned found = 0;
+
+	for (uint32_t i = 0, n = pk_arena_known(); i < n + AHEAD; i++) {
+		if (i < n)
+			pk_arch_fetch(&pk_record_nth(i)->reads);
+		if (i >= AHEAD)
+			found += recall_record(rw, &pk_record_nth(i - AHEAD)->reads);
+	}
+	for (unsigned s = 0; in_bays && s < pk_sockets; s++)
+		for (struct pk_bay *bay = NULL; (bay = pk_bay_next(s, rw, bay));)
+			found += recall_bay(rw, bay);
+	return found;
 }
 
 /* A recall has taken from `before` until now. */
@@ -314,27 +348,23 @@ static void pay(struct pk_rwlock *rw, uint64_t before)
 void pk_readers_recall(struct pk_rwlock *rw, bool close)
 {
 	uint64_t before = pk_clock_ns(), set = PK_RW_RECALL | (close ? PK_RW_CLOSED : 0);
-	uint64_t s = pk_load_relaxed(&rw->state);
-	unsigned debt = 0;
+	uint64_t s = pk_load_relaxed(&rw->state), over;
+	unsigned found, credit = pk_load_relaxed(&rw->credit);
 
 	/* A child of fork is made ready by the first who asks for a record. */
 	pk_count_in(pk_thread_record(), PK_STAT_recalled);
 	do {
 		if (!(s & PK_RW_SPREAD))
 			return;
-	} while (!pk_cas_seq_cst(&rw->state, &s, (s & ~PK_RW_SPREAD) | set)); /* O1 */
+	} while (!pk_cas_seq_cst(&rw->state, &s, ((s & ~PK_RW_SPREAD) | set) + RECALLED * PK_RW_READER)); /* O1, O4 */
 	pk_fence(); /* and records that are new: rt/thread.c */
-	for (uint32_t i = 0, n = pk_arena_known(); i < n; i++)
-		for (unsigned k = 0; k < PK_RECORD_READS; k++)
-			recall_entry(rw, &pk_record_nth(i)->reads.lock[k], &debt);
-	for (unsigned s = 0; s < pk_sockets; s++)
-		for (struct pk_bay *bay = NULL; (bay = pk_bay_next(s, rw, bay));)
-			recall_bay(rw, bay, &debt);
-	/* Who was to pay has read again meanwhile, counted in the state, and left by the entry that it had still. */
-	if (pk_unlikely(debt))
-		take_back(rw, debt, debt, &debt);
+	found = recall_all(rw);
+	pk_store_relaxed(&rw->credit, (uint16_t)(found ? CREDIT : credit - !!credit));
 	pay(rw, before);
-	pk_and_release(&rw->state, ~PK_RW_RECALL);
+	s = pk_load_relaxed(&rw->state);
+	do /* who has unlocked more than there was to unlock has done that for nothing */
+		over = smaller((RECALLED - found) * PK_RW_READER, s & PK_RW_READERS);
+	while (!pk_cas_release(&rw->state, &s, (s & ~PK_RW_RECALL) - over));
 }
 
 void pk_readers_forget(struct pk_rwlock *rw)

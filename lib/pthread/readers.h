@@ -80,6 +80,14 @@ bool pk_readers_leave_any(struct pk_rwlock *rw);
 /* A read was contended; the caller is a reader. Perhaps they should be counted apart. */
 void pk_readers_warm(struct pk_rwlock *rw);
 
+/* By who holds rw->lock, before it is the first of this process to have written in `closed_by': in a child of fork
+ * nobody withdraws what other threads were about to. */
+void pk_readers_inherit(struct pk_rwlock *rw);
+
+/* A writer is about to leave the state as `s`: the state as it may leave it. With SPREAD, if the last recalls have found
+ * readers, and no writer waits: they would get into each other's way once more. */
+uint64_t pk_readers_resume(const struct pk_rwlock *rw, uint64_t s);
+
 /* By who holds rw->lock: count all readers in the state, from now on, too. `close`: with PK_RW_CLOSED. */
 void pk_readers_recall(struct pk_rwlock *rw, bool close);
 

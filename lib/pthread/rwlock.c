@@ -93,6 +93,8 @@ enum {
 	/* A front that the lock is kept for, and that does not come within so long, has no CPU, or is in a handler: a few times what a
 	 * wake-up takes. */
 	KEPT_US = 200,
+	/* Readers that another one wakes before it looks whether they are kept out. */
+	CALLED = 2,
 };
 
 /* ---- who may do what ---- */
@@ -300,8 +302,10 @@ static int spin(struct front *f)
 	unsigned brief = f->open ? 0 : pk_spin_brief(), drain = brief, given = brief, all = DRAINS * brief;
 	uint64_t fewest = PK_RW_READERS;
 
-	if (pk_load_relaxed(&rw->closed_by) != pk_incarnation())
+	if (pk_load_relaxed(&rw->closed_by) != pk_incarnation()) {
+		pk_readers_inherit(rw);
 		pk_store_relaxed(&rw->closed_by, pk_incarnation());
+	}
 	for (;;) {
 		uint64_t s = pk_load_relaxed(&rw->state);
 
@@ -492,16 +496,18 @@ static bool say_parked(struct pk_rwlock *rw, uint64_t *s)
 	return false;
 }
 
-/* A reader that was to see to the others of its bay goes without the lock: have
- * somebody else call them, or do it now. If it is late they see for themselves whether who it is kept for comes. */
-static void pass_on(struct pk_rwlock *rw, struct pk_bay *bay, bool late)
+/* A reader is to see to the others of its bay: call them, but a few at a time. It may read, and who is in front wait for it;
+ * if that has closed the lock they come in vain, and somebody else is to call them. So it is if a reader goes without the
+ * lock. If it is late they see for themselves whether who it is kept for comes. */
+static void call_others(struct pk_rwlock *rw, struct pk_bay *bay, bool late)
 {
 	uint64_t s = pk_load_relaxed(&rw->state);
 
-	while (is_shut(rw, s) && !(late && is_only_kept(s)))
-		if ((s & PK_RW_PARKED) || pk_cas_release(&rw->state, &s, s | PK_RW_PARKED))
-			return;
-	pk_park_call_others(bay);
+	do
+		while (is_shut(rw, s) && !(late && is_only_kept(s)))
+			if ((s & PK_RW_PARKED) || pk_cas_release(&rw->state, &s, s | PK_RW_PARKED))
+				return;
+	while (pk_park_call_some(bay, CALLED) == CALLED && (s = pk_load_relaxed(&rw->state), true));
 }
 
 static bool has_lost_patience(uint64_t *since, uint64_t patience)
@@ -559,12 +565,8 @@ static int wait_in_bay(struct pk_rwlock *rw, struct pk_bay *bay, uint64_t patien
 			look = true;
 		}
 	}
-	if (pk_park_leave(bay, parking_place(rw))) {
-		if (ret)
-			pass_on(rw, bay, late);
-		else
-			pk_park_call_others(bay);
-	}
+	if (pk_park_leave(bay, parking_place(rw)))
+		call_others(rw, bay, ret && late);
 	return late ? late : ret;
 }
 
@@ -702,6 +704,7 @@ static int wrunlock(struct pk_rwlock *rw)
 		/* Closed, kept or not: who has lost patience meanwhile goes to queue, and who finds it kept sees whether the front comes. */
 		call = (s & PK_RW_PARKED) && !(prefers && (s & PK_RW_WAITERS));
 		want = (s & ~(PK_RW_WRITER | PK_RW_SLEEPER | PK_RW_KEPT | (call ? PK_RW_PARKED : 0))) | kept;
+		want = pk_readers_resume(rw, want);
 	} while (!pk_cas_release(&rw->state, &s, want)); /* O1 */
 	if (s & PK_RW_SLEEPER)
 		pk_futex_wake(front, 1);
@@ -709,6 +712,8 @@ static int wrunlock(struct pk_rwlock *rw)
 		pk_park_call(parked);
 	if (s & (PK_RW_SLEEPER | PK_RW_PARKED))
 		PK_PROBE1(rwlock_unlock, rw);
+	if (want & PK_RW_SPREAD)
+		pk_count_in(pk_self.record, PK_STAT_spread);
 	return 0;
 }
 

@@ -43,10 +43,10 @@ bool pk_park_leave(struct pk_bay *bay, const void *object)
 	return pk_bay_leave(bay, object) > 1 && lead;
 }
 
-void pk_park_call_others(struct pk_bay *bay)
+int pk_park_call_some(struct pk_bay *bay, int n)
 {
 	pk_add_release(&bay->calls, 1); /* O2 */
-	pk_futex_wake(&bay->calls, INT_MAX);
+	return pk_futex_wake(&bay->calls, n);
 }
 
 int pk_park_call(const void *object)

@@ -37,8 +37,8 @@ int pk_park_sleep(struct pk_bay *bay, uint32_t calls, const struct pk_deadline *
 /* True: the others of the bay are the caller's to see to. */
 bool pk_park_leave(struct pk_bay *bay, const void *object);
 
-/* Wake all in the bay. */
-void pk_park_call_others(struct pk_bay *bay);
+/* Wake so many in the bay. How many were. */
+int pk_park_call_some(struct pk_bay *bay, int n);
 
 /* Wake the first in each of the object's bays. How many were. */
 int pk_park_call(const void *object);

@@ -90,6 +90,15 @@ static bay_set *map_storey(unsigned socket)
 	return pk_load_acquire(&storeys[socket]); /* O1 */
 }
 
+/* Become a user of a bay that is the object's; its key was `key`. */
+static bool join(struct pk_bay *bay, const void *object, uint64_t key)
+{
+	while (is_of(key, object) && (key & USERS_MASK) < PK_BAY_USERS_MAX)
+		if (pk_cas_seq_cst(&bay->key, &key, key + 1)) /* O2 */
+			return true;
+	return false;
+}
+
 struct pk_bay *pk_bay_enter(unsigned socket, const void *object)
 {
 	bay_set *storey = pk_load_acquire(&storeys[socket]); /* O1 */
@@ -101,17 +110,16 @@ struct pk_bay *pk_bay_enter(unsigned socket, const void *object)
 	if (pk_unlikely(!storey) && !(storey = map_storey(socket)))
 		return NULL;
 	bay = storey[set_of(object)];
+	for (unsigned i = 0; i < PK_BAY_WAYS; i++)
+		if (join(&bay[i], object, pk_load_relaxed(&bay[i].key)))
+			return &bay[i];
+	/* Who claims the same one, and comes later, joins. */
 	for (unsigned i = 0; i < PK_BAY_WAYS; i++) {
 		uint64_t key = pk_load_relaxed(&bay[i].key);
 
-		while (is_of(key, object) && (key & USERS_MASK) < PK_BAY_USERS_MAX)
-			if (pk_cas_seq_cst(&bay[i].key, &key, key + 1)) /* O2 */
-				return &bay[i];
-	}
-	for (unsigned i = 0; i < PK_BAY_WAYS; i++) {
-		uint64_t key = 0;
-
-		if (!pk_load_relaxed(&bay[i].key) && pk_cas_seq_cst(&bay[i].key, &key, key_of(object) | 1)) /* O2 */
+		if (!key && pk_cas_seq_cst(&bay[i].key, &key, key_of(object) | 1)) /* O2 */
+			return &bay[i];
+		if (join(&bay[i], object, key))
 			return &bay[i];
 	}
 	return NULL;

@@ -11,8 +11,8 @@
  * section 4.1, in one word). An object that nobody uses has no bay, and the tables
  * bound the memory, not the number of locks.
  *
- * Two threads that claim at once may get two bays for one object: who looks for
- * users must look at all (pk_bay_next). When the bays of an object's set are all
+ * Two threads that claim while a third returns one of that set may get two bays for one
+ * object: who looks for users must look at all (pk_bay_next). When the bays of an object's set are all
  * taken there is none, and the caller does without.
  *
  * Whoever needs storeys of another kind of cohort than sockets (cache groups, cores), or

@@ -20,7 +20,7 @@
 #include "rt/topology.h"
 #include "unit.h"
 
-enum { MODES = 4, LOCKS = 12, THREADS = 8, STRESS_MS = 400, READERS = 60, CROWD = 300 };
+enum { MODES = 4, LOCKS = 12, THREADS = 8, STRESS_MS = 400, READERS = 60, CROWD = 1000 };
 
 static const char *const modes[MODES] = {"central", "socket", "bravo", "auto"};
 static pthread_rwlock_t lock[LOCKS];

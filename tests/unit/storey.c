@@ -315,7 +315,8 @@ static void *sleep_in_bay(void *arg)
 		pk_park_sleep(bay, calls, NULL, &looks, &look);
 	pk_add_relaxed(&up[socket], 1);
 	if (pk_park_leave(bay, &objects[9]))
-		pk_park_call_others(bay);
+		while (pk_park_call_some(bay, 2) == 2)
+			;
 	return NULL;
 }
 

@@ -3,6 +3,8 @@
 /* The machine: the only place that knows which one it is.
  *
  * pk_arch_relax()           one round of a spin loop: tens of cycles at most
+ * pk_arch_fetch(p)          have the line at p come, without waiting for it; p may be
+ *                           anything
  * pk_arch_thread_pointer()  the base of what glibc's __rseq_offset counts from
  * pk_arch_syscall(nr, ...)  a system call; the result, or -errno. It leaves
  *                           errno alone and calls nothing that a program may
@@ -40,6 +42,13 @@
 
 #ifndef PK_ARCH_NODE_2_3_2
 #define PK_ARCH_NODE_2_3_2 NULL
+#endif
+
+#ifndef PK_ARCH_FETCH
+PK_INLINE void pk_arch_fetch(const void *p)
+{
+	__builtin_prefetch(p);
+}
 #endif
 
 #ifndef PK_ARCH_SYSCALL
