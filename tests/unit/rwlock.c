@@ -236,6 +236,91 @@ START_TEST(recalled)
 }
 END_TEST
 
+static void *write_once(void *arg)
+{
+	return (void *)(intptr_t)(pk_rwlock_wrlock(&lock[0]) || pk_rwlock_unlock(&lock[0])) + (intptr_t)arg;
+}
+
+/* It has been read when a writer came. */
+static void write_while_read(void)
+{
+	pthread_t writer;
+	void *ret;
+
+	ck_assert_int_eq(pk_rwlock_rdlock(&lock[0]), 0);
+	ck_assert_uint_eq(central(0), 0);
+	ck_assert_int_eq(pthread_create(&writer, NULL, write_once, NULL), 0);
+	while (central(0) != 1 || has(0, PK_RW_RECALL))
+		usleep(100);
+	ck_assert_int_eq(pk_rwlock_unlock(&lock[0]), 0);
+	ck_assert_int_eq(pthread_join(writer, &ret), 0);
+	ck_assert_ptr_null(ret);
+}
+
+/* Writers leave a lock spread that was read when a writer came, and so often after that; not if another one waits. */
+START_TEST(resumed)
+{
+	setup(modes[1 + _i], "1");
+	spread(0);
+	ck_assert_ptr_null(write_once(NULL));
+	ck_assert(!has(0, PK_RW_SPREAD));
+	spread(0);
+	write_while_read();
+	for (int in_vain = 0; in_vain < 4; in_vain++) {
+		ck_assert(has(0, PK_RW_SPREAD));
+		ck_assert_ptr_null(write_once(NULL));
+		ck_assert_uint_eq(readers(0), 0);
+	}
+	ck_assert(!has(0, PK_RW_SPREAD));
+	spread(0);
+	write_while_read();
+	ck_assert_int_eq(pk_rwlock_wrlock(&lock[0]), 0);
+	pk_store_relaxed(&rw(0)->lock, 1);
+	ck_assert_int_eq(pk_rwlock_unlock(&lock[0]), 0);
+	ck_assert(!has(0, PK_RW_SPREAD));
+	pk_store_relaxed(&rw(0)->lock, 0);
+}
+END_TEST
+
+static void *have_record(void *arg)
+{
+	pk_rwlock_unlock(&lock[1]);
+	return pk_thread_record() ? arg : &lock[1];
+}
+
+/* In a child of fork an entry is left of a thread that was about to withdraw it: it is no reader's. A writer leaves the lock
+ * as it is until a front has seen to that. */
+START_TEST(withdrawn_by_nobody)
+{
+	pthread_t writer;
+	void *ret;
+
+	setup("auto", "1");
+	ck_assert_int_eq(pk_rwlock_rdlock(&lock[1]), 0);
+	ck_assert_int_eq(pk_rwlock_unlock(&lock[1]), 0);
+	ck_assert_ptr_nonnull(pk_thread_record());
+	ck_assert_ptr_null(in_thread(have_record));
+	ck_assert_uint_ge(pk_arena_known(), 2);
+	pk_record_nth(pk_self.record == pk_record_nth(0))->reads.lock[3] = (uint64_t)(uintptr_t)&lock[0];
+	rw(0)->spread_at = 1;
+	rw(0)->credit = 4;
+	rw(0)->closed_by = pk_incarnation() + 1;
+	ck_assert_ptr_null(write_once(NULL));
+	ck_assert(!has(0, PK_RW_SPREAD));
+	ck_assert_int_eq(pk_rwlock_rdlock(&lock[0]), 0);
+	ck_assert_int_eq(pthread_create(&writer, NULL, write_once, NULL), 0);
+	while (pk_load_relaxed(&rw(0)->closed_by) != pk_incarnation())
+		usleep(100);
+	ck_assert_uint_eq(entries(0, PK_READ_HERE), 0);
+	ck_assert_uint_eq(entries(0, PK_READ_VOID), 1);
+	ck_assert_int_eq(pk_rwlock_unlock(&lock[0]), 0);
+	ck_assert_int_eq(pthread_join(writer, &ret), 0);
+	ck_assert_ptr_null(ret);
+	ck_assert(has(0, PK_RW_SPREAD));
+	ck_assert_ptr_null(in_thread(write_once));
+}
+END_TEST
+
 /* More locks than entries, out of order, each twice: those that find no entry are counted in the lock. */
 START_TEST(many_at_once)
 {
@@ -352,11 +437,6 @@ END_TEST
 static void *read_once(void *arg)
 {
 	return (void *)(intptr_t)(pk_rwlock_rdlock(&lock[0]) || pk_rwlock_unlock(&lock[0])) + (intptr_t)arg;
-}
-
-static void *write_once(void *arg)
-{
-	return (void *)(intptr_t)(pk_rwlock_wrlock(&lock[0]) || pk_rwlock_unlock(&lock[0])) + (intptr_t)arg;
 }
 
 /* What a front that is awake may leave, and what one that sleeps may. */
@@ -783,7 +863,7 @@ START_TEST(remapped_all_the_time)
 }
 END_TEST
 
-UNIT("rwlock", {places, MODES}, {heat, 1}, {heat_is_paid, 1}, {recalled, 2}, {many_at_once, 2}, {migrated, 1},
-     {by_another, 2}, {closed, MODES}, {closed_and_free, MODES}, {closed_and_read, 3}, {closed_by_parent, 2 * MODES}, {keeps, 27}, {kept, MODES},
+UNIT("rwlock", {places, MODES}, {heat, 1}, {heat_is_paid, 1}, {recalled, 2}, {resumed, 2}, {withdrawn_by_nobody, 1}, {many_at_once, 2},
+     {migrated, 1}, {by_another, 2}, {closed, MODES}, {closed_and_free, MODES}, {closed_and_read, 3}, {closed_by_parent, 2 * MODES}, {keeps, 27}, {kept, MODES},
      {kept_for_nobody, 4 * MODES}, {kept_and_closed, 2 * MODES}, {late_while_kept, 4}, {kept_no_more, 2}, {goes_on_counting, 1}, {inherited_with_sleepers, 2}, {drained, MODES},
      {left_over, 2}, {forked, MODES}, {forked_after_recall, 2}, {remapped_all_the_time, MODES})
