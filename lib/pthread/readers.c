@@ -56,7 +56,9 @@ enum {
 	SAVED = 16,
 	/* So many readers are counted in the state while those are looked for who are there: no lock has more of them apart. */
 	RECALLED = 1 << 24,
-	/* A recall that finds readers has so many writers after it leave the lock spread, though they find none. */
+	/* A recall that finds one reader in so many records, or more, has so many writers after it leave the lock spread, though
+	 * they find none. What a recall costs grows with the records, and what it saves with the readers. */
+	SOUGHT = 64,
 	CREDIT = 4,
 	/* Records that are fetched while others are looked at: as many as most CPUs wait for at a time. */
 	AHEAD = 8,
@@ -359,7 +361,7 @@ void pk_readers_recall(struct pk_rwlock *rw, bool close)
 	} while (!pk_cas_seq_cst(&rw->state, &s, ((s & ~PK_RW_SPREAD) | set) + RECALLED * PK_RW_READER)); /* O1, O4 */
 	pk_fence(); /* and records that are new: rt/thread.c */
 	found = recall_all(rw);
-	pk_store_relaxed(&rw->credit, (uint16_t)(found ? CREDIT : credit - !!credit));
+	pk_store_relaxed(&rw->credit, (uint16_t)(found * SOUGHT >= pk_arena_known() ? CREDIT : credit - !!credit));
 	pay(rw, before);
 	s = pk_load_relaxed(&rw->state);
 	do /* who has unlocked more than there was to unlock has done that for nothing */
