@@ -350,7 +350,7 @@ static void pay(struct pk_rwlock *rw, uint64_t before)
 void pk_readers_recall(struct pk_rwlock *rw, bool close)
 {
 	uint64_t before = pk_clock_ns(), set = PK_RW_RECALL | (close ? PK_RW_CLOSED : 0);
-	uint64_t s = pk_load_relaxed(&rw->state), over;
+	uint64_t s = pk_load_relaxed(&rw->state), added, over;
 	unsigned found, credit = pk_load_relaxed(&rw->credit);
 
 	/* A child of fork is made ready by the first who asks for a record. */
@@ -358,14 +358,16 @@ void pk_readers_recall(struct pk_rwlock *rw, bool close)
 	do {
 		if (!(s & PK_RW_SPREAD))
 			return;
-	} while (!pk_cas_seq_cst(&rw->state, &s, ((s & ~PK_RW_SPREAD) | set) + RECALLED * PK_RW_READER)); /* O1, O4 */
+		added = smaller(RECALLED * PK_RW_READER, PK_RW_READERS - (s & PK_RW_READERS));
+	} while (!pk_cas_seq_cst(&rw->state, &s, ((s & ~PK_RW_SPREAD) | set) + added)); /* O1, O4 */
 	pk_fence(); /* and records that are new: rt/thread.c */
 	found = recall_all(rw);
 	pk_store_relaxed(&rw->credit, (uint16_t)(found * SOUGHT >= pk_arena_known() ? CREDIT : credit - !!credit));
 	pay(rw, before);
 	s = pk_load_relaxed(&rw->state);
+	added -= smaller(found * PK_RW_READER, added);
 	do /* who has unlocked more than there was to unlock has done that for nothing */
-		over = smaller((RECALLED - found) * PK_RW_READER, s & PK_RW_READERS);
+		over = smaller(added, s & PK_RW_READERS);
 	while (!pk_cas_release(&rw->state, &s, (s & ~PK_RW_RECALL) - over));
 }
 

@@ -282,6 +282,19 @@ START_TEST(resumed)
 }
 END_TEST
 
+/* As many readers as can be counted, one of them apart: a recall has no room for more. */
+START_TEST(brimful)
+{
+	setup(modes[1 + _i], "1");
+	spread(0);
+	rw(0)->state = PK_RW_SPREAD | (PK_RW_READERS - PK_RW_READER);
+	ck_assert_int_eq(pk_rwlock_rdlock(&lock[0]), 0);
+	ck_assert_int_eq((int)(intptr_t)in_thread(try_to_write), EBUSY);
+	ck_assert_uint_eq(rw(0)->state, PK_RW_READERS);
+	ck_assert_int_eq(pk_rwlock_rdlock(&lock[0]), EAGAIN);
+}
+END_TEST
+
 static void *have_record(void *arg)
 {
 	pk_rwlock_unlock(&lock[1]);
@@ -863,7 +876,7 @@ START_TEST(remapped_all_the_time)
 }
 END_TEST
 
-UNIT("rwlock", {places, MODES}, {heat, 1}, {heat_is_paid, 1}, {recalled, 2}, {resumed, 2}, {withdrawn_by_nobody, 1}, {many_at_once, 2},
+UNIT("rwlock", {places, MODES}, {heat, 1}, {heat_is_paid, 1}, {recalled, 2}, {resumed, 2}, {brimful, 2}, {withdrawn_by_nobody, 1}, {many_at_once, 2},
      {migrated, 1}, {by_another, 2}, {closed, MODES}, {closed_and_free, MODES}, {closed_and_read, 3}, {closed_by_parent, 2 * MODES}, {keeps, 27}, {kept, MODES},
      {kept_for_nobody, 4 * MODES}, {kept_and_closed, 2 * MODES}, {late_while_kept, 4}, {kept_no_more, 2}, {goes_on_counting, 1}, {inherited_with_sleepers, 2}, {drained, MODES},
      {left_over, 2}, {forked, MODES}, {forked_after_recall, 2}, {remapped_all_the_time, MODES})
