@@ -78,6 +78,7 @@ static const char *complete(void)
 			return names[l];
 	if (!m->local || !m->remote)
 		return "memory";
+	m->groups += m->spare;
 	m->width[SIM_CORE] = m->threads;
 	m->width[SIM_CACHE] = m->width[SIM_CORE] * m->cores;
 	m->width[SIM_NODE] = m->width[SIM_CACHE] * m->groups;
@@ -90,13 +91,14 @@ static const char *complete(void)
 	return NULL;
 }
 
-bool sim_machine_read(const char *path)
+bool sim_machine_read(const char *path, unsigned spare)
 {
 	FILE *file = fopen(path, "re");
 	char line[256], key[32], value[160];
 	const char *missing;
 	unsigned n = 0;
 
+	sim_machine.spare = spare;
 	if (!file) {
 		fprintf(stderr, "parkade-sim: %s: %s\n", path, strerror(errno));
 		return false;
@@ -138,17 +140,23 @@ const char *sim_level_name(enum sim_level level)
 unsigned sim_place(unsigned n, bool spread)
 {
 	const struct sim_machine *m = &sim_machine;
-	unsigned thread = n / m->all_cores % m->threads, core = n % m->all_cores;
+	const unsigned groups = m->groups - m->spare, cores = m->all_nodes * groups * m->cores;
+	unsigned thread = n / cores % m->threads, core = n % cores;
 	unsigned package, node, group;
 
-	if (!spread)
-		return core * m->threads + thread;
-	package = core % m->packages;
-	core /= m->packages;
-	node = core % m->nodes;
-	core /= m->nodes;
-	group = core % m->groups;
-	core /= m->groups;
+	if (spread) {
+		package = core % m->packages;
+		core /= m->packages;
+		node = core % m->nodes;
+		core /= m->nodes;
+		group = core % groups;
+		core /= groups;
+	} else {
+		package = core / (m->nodes * groups * m->cores);
+		node = core / (groups * m->cores) % m->nodes;
+		group = core / m->cores % groups;
+		core %= m->cores;
+	}
 	return package * m->width[SIM_PACKAGE] + node * m->width[SIM_NODE] + group * m->width[SIM_CACHE] +
 	       core * m->width[SIM_CORE] + thread;
 }

@@ -44,6 +44,7 @@ struct sim_latency {
 struct sim_machine {
 	char title[96];
 	unsigned packages, nodes, groups, cores, threads; /* of one around it */
+	unsigned spare;					  /* of the groups, those on which no thread begins */
 	unsigned mhz;
 	struct sim_latency at[SIM_LEVELS];
 	unsigned local, remote; /* memory */
@@ -56,8 +57,8 @@ struct sim_machine {
 
 extern struct sim_machine sim_machine;
 
-/* Read it; false, and why, on standard error. */
-bool sim_machine_read(const char *path);
+/* Read it, with so many groups of cores more in each node, on which no thread begins; false, and why, on standard error. */
+bool sim_machine_read(const char *path, unsigned spare);
 
 /* The smallest cohort that holds both CPUs. */
 enum sim_level sim_level_of(unsigned cpu, unsigned other);
@@ -84,7 +85,13 @@ static inline unsigned sim_node_of(unsigned cpu)
 	return cpu / sim_machine.width[SIM_NODE];
 }
 
-/* The CPU of the n-th thread. Spread: the packages in turn, and there the nodes, the
+/* How many CPUs there are but for the spare ones. */
+static inline unsigned sim_cpus_in_use(void)
+{
+	return sim_machine.cpus / sim_machine.groups * (sim_machine.groups - sim_machine.spare);
+}
+
+/* The CPU of the n-th thread, of those in use. Spread: the packages in turn, and there the nodes, the
  * groups; or one after the other. A second thread of a core comes after all cores. */
 unsigned sim_place(unsigned n, bool spread);
 

@@ -35,7 +35,7 @@ static struct {
 	struct sim_options load_options;
 	uint64_t us, warmup, seed;
 	uint64_t trace, trace_ns;
-	bool pack, header;
+	bool pack, spare, header;
 	unsigned cpu[CPUS_NAMED], cpus;
 } asked = {
 	.load_options = {.threads = 1, .lines = 2},
@@ -56,6 +56,7 @@ static void help(void)
 	       "  --warmup=N        for how many before, which do not count (0)\n"
 	       "  --seed=N          the dice (1)\n"
 	       "  --pack            fill the machine one node after the other; without it the packages in turn\n"
+	       "  --spare           a group of cores more in each node, where nobody begins: no waiter sleeps as CPUs are too few\n"
 	       "  --cpus=N,N,...    the CPUs of the first threads, on which they are to begin\n"
 	       "  --lines=N         lines that a critical section writes (2)\n"
 	       "  --held=NS         work in a critical section (0)\n"
@@ -113,7 +114,7 @@ static void read_cpus(const char *text)
 static unsigned place_of(unsigned thread)
 {
 	if (thread >= asked.cpus)
-		return sim_place(thread % sim_machine.cpus, !asked.pack);
+		return sim_place(thread % sim_cpus_in_use(), !asked.pack);
 	if (asked.cpu[thread] >= sim_machine.cpus)
 		usage("the machine has no such CPU", "--cpus");
 	return asked.cpu[thread];
@@ -138,7 +139,7 @@ static void parse(int argc, char **argv)
 		{"help", 0, NULL, 'h'},	   {"stall", 1, NULL, 'S'},
 		{"trace", 1, NULL, 'T'},   {"trace-ns", 1, NULL, 'N'},
 		{"cpus", 1, NULL, 'c'},	   {"held", 1, NULL, 'e'},
-		{"warmup", 1, NULL, 'W'},
+		{"warmup", 1, NULL, 'W'},  {"spare", 0, NULL, 'P'},
 		{0},
 	};
 	struct sim_options *o = &asked.load_options;
@@ -170,6 +171,9 @@ static void parse(int argc, char **argv)
 			break;
 		case 'p':
 			asked.pack = true;
+			break;
+		case 'P':
+			asked.spare = true;
 			break;
 		case 'c':
 			read_cpus(optarg);
@@ -313,7 +317,7 @@ static void report(void)
 	for (unsigned i = 0; i < asked.load_options.threads; i++)
 		ops += sim_measure.ops[i];
 	fair = fairness(ops);
-	printf("simulated,%s,%u,%s,%s,%u,%llu,%llu,%llu,%.4f,%.4f,%llu", sim_machine.title, sim_machine.cpus,
+	printf("simulated,%s,%u,%s,%s,%u,%llu,%llu,%llu,%.4f,%.4f,%llu", sim_machine.title, sim_cpus_in_use(),
 	       asked.load->name, pk_config.policy, asked.load_options.threads, U(asked.seed), U(asked.us), U(ops),
 	       (double)ops / (double)asked.us, fair, U(sim_measure.taken));
 	for (int l = 0; l <= SIM_LEVELS; l++)
@@ -388,7 +392,7 @@ int main(int argc, char **argv)
 		header();
 		return 0;
 	}
-	if (!sim_machine_read(asked.machine))
+	if (!sim_machine_read(asked.machine, asked.spare))
 		return USAGE;
 	sim_engine_setup(asked.seed);
 	sim_lines_setup();

@@ -76,6 +76,41 @@ static void run(void)
 	ck_assert_int_eq(sim_run(UINT64_MAX / 2), SIM_FINISHED);
 }
 
+/* ---- where threads begin ---- */
+
+/* Each CPU once, none of those that are to spare: one group of the two of a node. */
+static void places(bool spread, unsigned groups)
+{
+	bool taken[32] = {false};
+	unsigned cpu;
+
+	for (unsigned n = 0; n < sim_cpus_in_use(); n++) {
+		cpu = sim_place(n, spread);
+		ck_assert_uint_lt(cpu, 32);
+		ck_assert(!taken[cpu]);
+		taken[cpu] = true;
+		ck_assert_uint_lt(cpu % machine.width[SIM_NODE] / machine.width[SIM_CACHE], groups);
+	}
+}
+
+START_TEST(places_to_spare)
+{
+	places(false, 2);
+	places(true, 2);
+	/* A second thread of a core comes after all cores; the packages in turn, or one after the other. */
+	ck_assert_uint_eq(sim_place(1, false), 2);
+	ck_assert_uint_eq(sim_place(1, true), 16);
+	ck_assert_uint_eq(sim_place(16, false), 1);
+	sim_machine.spare = 1;
+	ck_assert_uint_eq(sim_cpus_in_use(), 16);
+	places(false, 1);
+	places(true, 1);
+	ck_assert_uint_eq(sim_place(2, false), 8);
+	ck_assert_uint_eq(sim_place(8, false), 1);
+	ck_assert_uint_eq(sim_place(8, true), 1);
+}
+END_TEST
+
 /* ---- one thread, then another one at each distance ---- */
 
 static uint64_t costs[8];
@@ -399,6 +434,7 @@ int main(void)
 	int failed;
 
 	tcase_add_checked_fixture(lines, setup, NULL);
+	tcase_add_test(lines, places_to_spare);
 	tcase_add_test(lines, alone);
 	tcase_add_loop_test(lines, at_a_distance, 0, SIM_LEVELS);
 	tcase_add_test(lines, at_about_a_distance);

@@ -9,9 +9,11 @@
  *	L	0		the thread, when it unlocks or finds that it must not
  *				count itself apart; another, which unlocks in its place
  *	L	L + CENTRAL	recall, which has counted the reader in the state before
- *	L	L + VOID	spread, inherit and forget: left over from a lock that was freed while
+ *	L	L + VOID	spread and forget: left over from a lock that was freed while
  *				it was read-locked, and whose address is a lock's again, or from a
- *				thread that was about to withdraw it, and is not in this child of fork
+ *				thread that was about to withdraw it, and is not in this child of fork;
+ *				or the thread, which unlocks while nobody is counted apart: left over, or
+ *				a handler's, and its thread is about to find that it must not count itself so
  *	any	0		the thread
  *	0,
  *	L + VOID	L + IN_BAY	the thread, once its socket's bay counts it
@@ -162,10 +164,10 @@ static unsigned used(const struct pk_reads *reads)
 /* Away with the thread's entry; true if with it goes the reader. */
 static bool leave_entry(struct pk_rwlock *rw, struct pk_reads *reads, unsigned n, bool apart)
 {
-	uint64_t entry = pk_xchg_acq_rel(&reads->lock[n], 0); /* O2, O4 */
+	/* Visible, but the lock counts nobody apart: it says so to a thread in whose pk_readers_confirm() this handler has come. */
+	uint64_t entry = pk_xchg_acq_rel(&reads->lock[n], apart ? 0 : name_of(rw) | PK_READ_VOID); /* O2, O4 */
 
 	pk_self.apart = used(reads);
-	/* Visible, but the lock counts nobody apart: left over from another lock. */
 	if (!apart)
 		return false;
 	return entry == name_of(rw) ||
@@ -285,10 +287,11 @@ void pk_readers_warm(struct pk_rwlock *rw)
 		spread(rw);
 }
 
+/* Not by making them void here: an unlock in the child may take this front for its parent's until it has said whose it is,
+ * and have readers counted apart by another one meanwhile. Whoever spreads it does that. */
 void pk_readers_inherit(struct pk_rwlock *rw)
 {
-	if (pk_load_relaxed(&rw->spread_at) && !(pk_load_relaxed(&rw->state) & PK_RW_SPREAD))
-		make_void(rw);
+	pk_store_relaxed(&rw->spread_at, 0);
 }
 
 uint64_t pk_readers_resume(const struct pk_rwlock *rw, uint64_t s)

@@ -81,7 +81,7 @@ bool pk_readers_leave_any(struct pk_rwlock *rw);
 void pk_readers_warm(struct pk_rwlock *rw);
 
 /* By who holds rw->lock, before it is the first of this process to have written in `closed_by': in a child of fork
- * nobody withdraws what other threads were about to. */
+ * nobody withdraws what other threads were about to, so entries are to be looked at before readers are counted apart again. */
 void pk_readers_inherit(struct pk_rwlock *rw);
 
 /* A writer is about to leave the state as `s`: the state as it may leave it. With SPREAD, if the last recalls have found

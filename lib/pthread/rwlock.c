@@ -31,7 +31,8 @@
  *				and in a child of fork. A writer that takes the lock leaves it to its unlock
  *	PARKED			set by readers who are kept out, before they sleep; cleared by
  *				whoever ends what keeps them out, who then calls them
- *	SPREAD			set by a reader that holds `lock`; cleared by the front
+ *	SPREAD			set by a reader that holds `lock`, or by a writer's unlock if nobody does
+ *				(a hint); cleared by the front
  *	RECALL			set and cleared by the front: not all readers are counted yet
  *	+ - WAITER		writers from when they begin to wait until they hold the lock,
  *				in locks that prefer them; it keeps readers out
@@ -498,7 +499,8 @@ static bool say_parked(struct pk_rwlock *rw, uint64_t *s)
 
 /* A reader is to see to the others of its bay: call them, but a few at a time. It may read, and who is in front wait for it;
  * if that has closed the lock they come in vain, and somebody else is to call them. So it is if a reader goes without the
- * lock. If it is late they see for themselves whether who it is kept for comes. */
+ * lock. If it is late they see for themselves whether who it is kept for comes. (It has left the bay, which is another lock's when
+ * the others have done so.) */
 static void call_others(struct pk_rwlock *rw, struct pk_bay *bay, bool late)
 {
 	uint64_t s = pk_load_relaxed(&rw->state);
@@ -507,7 +509,8 @@ static void call_others(struct pk_rwlock *rw, struct pk_bay *bay, bool late)
 		while (is_shut(rw, s) && !(late && is_only_kept(s)))
 			if ((s & PK_RW_PARKED) || pk_cas_release(&rw->state, &s, s | PK_RW_PARKED))
 				return;
-	while (pk_park_call_some(bay, CALLED) == CALLED && (s = pk_load_relaxed(&rw->state), true));
+	while (pk_park_call_some(bay, CALLED) == CALLED && pk_bay_users(bay, parking_place(rw)) &&
+	       (s = pk_load_relaxed(&rw->state), true));
 }
 
 static bool has_lost_patience(uint64_t *since, uint64_t patience)

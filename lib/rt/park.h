@@ -9,7 +9,7 @@
  *	while (nothing to be had, and the object's flag for sleepers is set
  *	       && !pk_park_sleep(bay, calls, deadline, &looks, &look));
  *	if (pk_park_leave(bay, object))
- *		had it: pk_park_call_others(bay)
+ *		had it: pk_park_call_some(bay, n), until it wakes fewer, or the bay is not the object's any more
  *		did not: the same, or see to it that somebody calls again
  *
  * Who sets the condition, and finds the flag for sleepers set, clears the flag and
