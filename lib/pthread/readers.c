@@ -164,8 +164,10 @@ static unsigned used(const struct pk_reads *reads)
 /* Away with the thread's entry; true if with it goes the reader. */
 static bool leave_entry(struct pk_rwlock *rw, struct pk_reads *reads, unsigned n, bool apart)
 {
-	/* Visible, but the lock counts nobody apart: it says so to a thread in whose pk_readers_confirm() this handler has come. */
-	uint64_t entry = pk_xchg_acq_rel(&reads->lock[n], apart ? 0 : name_of(rw) | PK_READ_VOID); /* O2, O4 */
+	/* Visible, but the lock counts nobody apart: left over from another one, or it is of a thread in whose pk_readers_confirm() this
+	 * handler has come. That is to see that it is not counted. */
+	uint64_t left = !apart && pk_load_relaxed(&reads->lock[n]) == name_of(rw) ? name_of(rw) | PK_READ_VOID : 0;
+	uint64_t entry = pk_xchg_acq_rel(&reads->lock[n], left); /* O2, O4 */
 
 	pk_self.apart = used(reads);
 	if (!apart)
