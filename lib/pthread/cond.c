@@ -19,13 +19,15 @@
  * mutex itself. Where the policy has no queue the next one of the chain is moved to the
  * mutex's word, and goes on likewise.
  *
- * *Crowds* sleep in a hall (rt/hall.h), not on their status, where broadcasts come without the mutex: all are woken by one call then.
+ * *Crowds* sleep in a hall (rt/hall.h), not on their status, where broadcasts come without the mutex, or with it to not so many, who may spin:
+ * all are woken by one call then.
  * They are never moved, nor in a chain: whoever signals one of them makes it SIGNALLED.
  *
  * State of `apart`, a hint
- *	0	1		by a broadcast without the mutex to a crowd
+ *	0	1		by a broadcast to a crowd (gathers())
  *	1	2		by the next one, if a hall is to be had
- *	any	0		by a signal that leaves others waiting, any by who holds the mutex, destroy
+ *	any	0		by a signal that leaves others waiting, any by who holds the mutex, other broadcasts by
+ *				who does, destroy
  * At 2 who comes goes to the hall, unless it has been in others' way there (note_crowd()). It is kept until destroy: who sleeps
  * there when it is another one's is woken for nothing.
  *
@@ -112,6 +114,10 @@ enum {
 	/* Broadcasts without the mutex to so many at least, so many times in a row: the next ones are to sleep together. */
 	CROWD = 4,
 	APART = 2,
+	/* With the mutex held to so many, and no more than that with one socket or several. */
+	CROWD_HELD = 3,
+	HELD_NEAR = 16,
+	HELD_FAR = 5,
 	/* So many at most, or a signal to one of them would wake many who have its bit, for nothing. */
 	CROWD_MOST = 256,
 	/* Not who has had to wait for the mutex then by so much more than every third time; for so many waits. */
@@ -576,7 +582,16 @@ static bool is_glibcs(struct pk_cond *c)
 	return pk_unlikely(pk_cond_is_shared(c)) ? !pk_cond_is_ours(c) : aside;
 }
 
-/* A crowd has been woken, without the mutex; or one waiter of several has, or they were moved to it. */
+/* So many would best be woken by one call. If their mutex is held they meet at it: then only who may spin for it, and not
+ * more than are as fast as one by one in the mutex's queue (sim/FINDINGS.md). */
+static bool gathers(unsigned n, bool held)
+{
+	if (!held)
+		return n >= CROWD;
+	return n >= CROWD_HELD && n <= (pk_sockets > 1 ? HELD_FAR : HELD_NEAR) && pk_spin_limit(socket_here());
+}
+
+/* A crowd has been woken; or one waiter of several has, or they were moved to the mutex. */
 static void note_apart(struct pk_cond *c, bool apart)
 {
 	unsigned seen = c->apart, times = !apart ? 0 : seen < APART ? seen + 1 : seen;
@@ -632,7 +647,7 @@ int pk_cond_broadcast_slow(pthread_cond_t *cond)
 	home = owned(c);
 	chain = claim_all(c, &n);
 	if (home || n >= CROWD)
-		note_apart(c, !home);
+		note_apart(c, gathers(n, home));
 	let_go(c);
 	deliver(home, chain, true);
 	return 0;

@@ -22,7 +22,7 @@
 #include "../stats/sleepers.h"
 #include "unit.h"
 
-enum { MAX = 8, MANY = 12, TURNS = 512, NOBODY = -1, SOON = 300000 }; /* SOON: tenths of a millisecond */
+enum { MAX = 8, MANY = 17, TURNS = 512, NOBODY = -1, SOON = 300000 }; /* SOON: tenths of a millisecond */
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t cond = PTHREAD_COND_INITIALIZER;
@@ -779,11 +779,18 @@ static const struct {
 	{"2x4@thread", 4, BROADCAST, 1, 2},
 	{"2x4@thread", 3, BROADCAST, 1, 1},
 	{"4x4@thread", 12, BROADCAST, 0, 1},
+	/* with the mutex held three are, who may spin, so many at most; */
+	{"1x8@thread", 3, BROADCAST | HELD, 0, 1},
+	{"1x8@thread", 16, BROADCAST | HELD, 1, 2},
+	{"1x8@thread", 17, BROADCAST | HELD, 2, 0},
+	{"2x4@thread", 5, BROADCAST | HELD, 1, 2},
+	{"2x4@thread", 3, BROADCAST | HELD, 2, 2},
 	/* no more, once all have been moved, */
 	{"1", 9, BROADCAST | HELD, 2, 0},
 	{"1", 4, BROADCAST | HELD, 1, 0},
 	{"1", 1, BROADCAST | HELD, 2, 0},
-	{"2x4@thread", 9, BROADCAST | HELD, 2, 0},
+	{"1x8@thread", 2, BROADCAST | HELD, 2, 0},
+	{"2x4@thread", 6, BROADCAST | HELD, 2, 0},
 	{"1", 0, BROADCAST | HELD, 2, 2},
 	/* or one has been woken. */
 	{"1", 2, SIGNAL, 2, 0},
