@@ -582,13 +582,19 @@ static bool is_glibcs(struct pk_cond *c)
 	return pk_unlikely(pk_cond_is_shared(c)) ? !pk_cond_is_ours(c) : aside;
 }
 
-/* So many would best be woken by one call. If their mutex is held they meet at it: then only who may spin for it, and not
- * more than are as fast as one by one in the mutex's queue (sim/FINDINGS.md). */
-static bool gathers(unsigned n, bool held)
+/* So many would best be woken by one call. If the caller holds their mutex (`home`, or null) they meet at it: then only who may spin
+ * for it, and not more than are as fast as one by one in the mutex's queue (sim/FINDINGS.md). Where it has none they would not
+ * learn that they are in each other's way: their waits are not counted. */
+static bool gathers(unsigned n, struct pk_queue *home)
 {
-	if (!held)
+	const struct pk_admit_ops *ops;
+
+	if (!home)
 		return n >= CROWD;
-	return n >= CROWD_HELD && n <= (pk_sockets > 1 ? HELD_FAR : HELD_NEAR) && pk_spin_limit(socket_here());
+	if (n < CROWD_HELD || n > (pk_sockets > 1 ? HELD_FAR : HELD_NEAR) || !pk_spin_limit(socket_here()))
+		return false;
+	ops = pk_policy_for(pk_mutex_policy(mutex_of(home)));
+	return ops && ops->splice;
 }
 
 /* A crowd has been woken; or one waiter of several has, or they were moved to the mutex. */

@@ -36,7 +36,9 @@
  *	and never counts fewer than there are, whoever unlocks in whose place meanwhile.
  *  O5	The release that sets SPREAD pairs with the acquire of who sees it: entries
  *	that were made void before are seen so. They need not be if that was done before, in
- *	this process: then what is no reader's is withdrawn by a thread that is there. */
+ *	this process: then what is no reader's is withdrawn by a thread that is there.
+ *  O6	The release of `closed_by` by the first front of a process pairs with the acquire of who asks whether there has been
+ *	one: it sees that it is not known when readers were counted apart, or that they have been since. */
 #include "pthread/readers.h"
 
 #include <string.h>
@@ -140,16 +142,33 @@ static bool enter_bay(struct pk_rwlock *rw, struct pk_record *r, unsigned n)
 	return !pk_bay_leave(bay, rw); /* O4 */
 }
 
+/* One that is not void, if there is one: that may be of a thread in whose pk_readers_confirm() this handler has come, and tell it something. */
+static unsigned free_entry(const struct pk_reads *reads)
+{
+	unsigned found = PK_RECORD_READS;
+
+	for (unsigned n = 0; n < PK_RECORD_READS; n++) {
+		uint64_t entry = pk_load_acquire(&reads->lock[n]); /* O2 of who has taken away what was there */
+
+		if (!entry)
+			return n;
+		if (is_free(entry))
+			found = n;
+	}
+	return found;
+}
+
 bool pk_readers_enter(struct pk_rwlock *rw)
 {
 	struct pk_record *r = pk_thread_record();
+	unsigned n;
 
 	if (pk_unlikely(!r))
 		return false;
-	for (unsigned n = 0; n < PK_RECORD_READS; n++)
-		if (is_free(pk_load_acquire(&r->reads.lock[n]))) /* O2 of who has taken away what was there */
-			return in_bays ? enter_bay(rw, r, n) : enter_entry(rw, &r->reads.lock[n]);
-	return false;
+	n = free_entry(&r->reads);
+	if (n == PK_RECORD_READS)
+		return false;
+	return in_bays ? enter_bay(rw, r, n) : enter_entry(rw, &r->reads.lock[n]);
 }
 
 static unsigned used(const struct pk_reads *reads)
@@ -164,11 +183,12 @@ static unsigned used(const struct pk_reads *reads)
 /* Away with the thread's entry; true if with it goes the reader. */
 static bool leave_entry(struct pk_rwlock *rw, struct pk_reads *reads, unsigned n, bool apart)
 {
-	/* Visible, but the lock counts nobody apart: left over from another one, or it is of a thread in whose pk_readers_confirm() this
-	 * handler has come. That is to see that it is not counted. */
-	uint64_t left = !apart && pk_load_relaxed(&reads->lock[n]) == name_of(rw) ? name_of(rw) | PK_READ_VOID : 0;
-	uint64_t entry = pk_xchg_acq_rel(&reads->lock[n], left); /* O2, O4 */
+	uint64_t entry = name_of(rw);
 
+	/* Visible, but the lock counts nobody apart: left over from another one, or it is of a thread in whose pk_readers_confirm() this
+	 * handler has come. That is to see that it is not counted; unless a recall has done it by now. */
+	if (apart || !pk_cas_relaxed(&reads->lock[n], &entry, name_of(rw) | PK_READ_VOID))
+		entry = pk_xchg_acq_rel(&reads->lock[n], 0); /* O2, O4 */
 	pk_self.apart = used(reads);
 	if (!apart)
 		return false;
@@ -249,7 +269,7 @@ static bool is_swept(const struct pk_rwlock *rw)
 {
 	uint32_t now = pk_incarnation();
 
-	return now && pk_load_relaxed(&rw->spread_at) && pk_load_relaxed(&rw->closed_by) == now;
+	return now && pk_load_acquire(&rw->closed_by) == now && pk_load_relaxed(&rw->spread_at); /* O6 */
 }
 
 static PK_COLD void spread(struct pk_rwlock *rw)

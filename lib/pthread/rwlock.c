@@ -305,7 +305,7 @@ static int spin(struct front *f)
 
 	if (pk_load_relaxed(&rw->closed_by) != pk_incarnation()) {
 		pk_readers_inherit(rw);
-		pk_store_relaxed(&rw->closed_by, pk_incarnation());
+		pk_store_release(&rw->closed_by, pk_incarnation()); /* readers.c: O6 */
 	}
 	for (;;) {
 		uint64_t s = pk_load_relaxed(&rw->state);

@@ -750,7 +750,7 @@ static void check_call(const char *where)
 		}
 }
 
-enum how { BROADCAST, SIGNAL, HELD = 2 };
+enum how { BROADCAST, SIGNAL, HELD = 2, WORD = 4 /* the policy */ };
 
 static void call(enum how how)
 {
@@ -785,6 +785,8 @@ static const struct {
 	{"1x8@thread", 17, BROADCAST | HELD, 2, 0},
 	{"2x4@thread", 5, BROADCAST | HELD, 1, 2},
 	{"2x4@thread", 3, BROADCAST | HELD, 2, 2},
+	{"1x8@thread", 4, BROADCAST | HELD | WORD, 1, 0},
+	{"1x8@thread", 4, BROADCAST | WORD, 1, 2},
 	/* no more, once all have been moved, */
 	{"1", 9, BROADCAST | HELD, 2, 0},
 	{"1", 4, BROADCAST | HELD, 1, 0},
@@ -824,7 +826,7 @@ START_TEST(crowds)
 	unsigned before = crowds_of[_i].before, after = crowds_of[_i].after, own = pk_hall_take(&cond);
 	const void *rival;
 
-	setup("shfl", crowds_of[_i].topology);
+	setup(crowds_of[_i].how & WORD ? "word" : "shfl", crowds_of[_i].topology);
 	pk_hall_leave(own, &cond);
 	rival = rival_for(own, NULL);
 	set_apart(before);

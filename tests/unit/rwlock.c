@@ -342,16 +342,21 @@ START_TEST(withdrawn_by_nobody)
 END_TEST
 
 /* A thread is about to be counted apart, but the lock counts nobody so by now; a handler that comes then reads it, is counted in the
- * state, and unlocks: the thread is no reader by that. */
+ * state, and unlocks: the thread is no reader by that. The handler reads another lock, and leaves the thread's entry alone. */
 START_TEST(unlocked_in_between)
 {
 	uint64_t *entry, state = 0;
 
 	setup("auto", "1");
+	rw(1)->state = PK_RW_SPREAD;
 	ck_assert_ptr_nonnull(pk_thread_record());
 	entry = &pk_self.record->reads.lock[0];
 	*entry = (uint64_t)(uintptr_t)&lock[0];
 	ck_assert(!pk_readers_leave(rw(0), state));
+	ck_assert_uint_eq(entries(0, PK_READ_VOID), 1);
+	ck_assert_int_eq(pk_rwlock_rdlock(&lock[1]), 0);
+	ck_assert_uint_eq(entries(1, PK_READ_HERE), 1);
+	ck_assert_int_eq(pk_rwlock_unlock(&lock[1]), 0);
 	ck_assert_uint_eq(entries(0, PK_READ_VOID), 1);
 	ck_assert(!pk_readers_confirm(rw(0), entry));
 	ck_assert_uint_eq(*entry, 0);
