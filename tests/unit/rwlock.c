@@ -302,7 +302,8 @@ static void *have_record(void *arg)
 }
 
 /* In a child of fork an entry is left of a thread that was about to withdraw it: it is no reader's. A writer leaves the lock
- * as it is until it has been looked at, by who has readers counted apart again; not by the front, which is not told from its parent's yet. */
+ * as it is until it has been looked at, by who has readers counted apart again; not by the front, which is not told from its
+ * parent's yet. */
 START_TEST(withdrawn_by_nobody)
 {
 	pthread_t writer;
@@ -361,6 +362,21 @@ START_TEST(unlocked_in_between)
 	ck_assert(!pk_readers_confirm(rw(0), entry));
 	ck_assert_uint_eq(*entry, 0);
 	ck_assert_uint_eq(pk_self.apart, 0);
+}
+END_TEST
+
+/* Entries that are void are taken if there are no others. */
+START_TEST(all_void)
+{
+	setup("auto", "1");
+	rw(1)->state = PK_RW_SPREAD;
+	ck_assert_ptr_nonnull(pk_thread_record());
+	for (int k = 0; k < PK_RECORD_READS; k++)
+		pk_self.record->reads.lock[k] = (uint64_t)(uintptr_t)&lock[0] | PK_READ_VOID;
+	ck_assert_int_eq(pk_rwlock_rdlock(&lock[1]), 0);
+	ck_assert_uint_eq(entries(1, PK_READ_HERE), 1);
+	ck_assert_int_eq(pk_rwlock_unlock(&lock[1]), 0);
+	ck_assert_uint_eq(entries(0, PK_READ_VOID), PK_RECORD_READS - 1);
 }
 END_TEST
 
@@ -906,7 +922,7 @@ START_TEST(remapped_all_the_time)
 }
 END_TEST
 
-UNIT("rwlock", {places, MODES}, {heat, 1}, {heat_is_paid, 1}, {recalled, 2}, {resumed, 2}, {brimful, 2}, {withdrawn_by_nobody, 1}, {unlocked_in_between, 1}, {many_at_once, 2},
+UNIT("rwlock", {places, MODES}, {heat, 1}, {heat_is_paid, 1}, {recalled, 2}, {resumed, 2}, {brimful, 2}, {withdrawn_by_nobody, 1}, {unlocked_in_between, 1}, {all_void, 1}, {many_at_once, 2},
      {migrated, 1}, {by_another, 2}, {closed, MODES}, {closed_and_free, MODES}, {closed_and_read, 3}, {closed_by_parent, 2 * MODES}, {keeps, 27}, {kept, MODES},
      {kept_for_nobody, 4 * MODES}, {kept_and_closed, 2 * MODES}, {late_while_kept, 4}, {kept_no_more, 2}, {goes_on_counting, 1}, {inherited_with_sleepers, 2}, {drained, MODES},
      {left_over, 2}, {forked, MODES}, {forked_after_recall, 2}, {remapped_all_the_time, MODES})
