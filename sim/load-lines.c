@@ -117,12 +117,12 @@ static const char *check_turns(void)
 }
 
 const struct sim_load sim_lbench = {"lbench", "write --lines lines (2), 4 us outside (LBench)", 4000, 0, prepare, body,
-				    check};
-const struct sim_load sim_line = {"line", "write one line", 0, 0, prepare_line, body, check};
-const struct sim_load sim_empty = {"empty", "lock and unlock", 0, 0, prepare_empty, body, check};
+				    check, true};
+const struct sim_load sim_line = {"line", "write one line", 0, 0, prepare_line, body, check, true};
+const struct sim_load sim_empty = {"empty", "lock and unlock", 0, 0, prepare_empty, body, check, true};
 const struct sim_load sim_leveldb = {"leveldb", "write four lines, 2 us outside", 2000, 0, prepare_leveldb, body,
-				     check};
+				     check, true};
 const struct sim_load sim_cache = {"cache", "four short sections in a row, 1.2 us outside (RocksDB)", 1200, 0, prepare_line,
-				   body_cache, check};
+				   body_cache, check, true};
 const struct sim_load sim_turns = {"turns",    "take turns in incrementing a counter", 0, 0, prepare, body_turns,
-				   check_turns};
+				   check_turns, false};

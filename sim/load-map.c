@@ -195,4 +195,4 @@ static const char *check(void)
 }
 
 const struct sim_load sim_avl = {
-	"avl", "an AVL tree of 1024 keys, --writes permille (200) change it", 0, 200, prepare, body, check};
+	"avl", "an AVL tree of 1024 keys, --writes permille (200) change it", 0, 200, prepare, body, check, true};

@@ -257,12 +257,12 @@ const struct sim_load sim_barrier = {
 	"barrier",    "work, and barriers of trylock and a condition variable (streamcluster)",
 	20000,	      0,
 	prepare,      barrier_body,
-	barrier_check};
+	barrier_check, false};
 const struct sim_load sim_dedup = {"dedup",    "short-lived mutexes (dedup)", 200, 0, prepare_dedup, dedup_body,
-				   dedup_check};
+				   dedup_check, true};
 const struct sim_load sim_malloc = {"malloc",	 "blocks from one list (mmicro)", 400, 0, prepare_malloc, malloc_body,
-				    malloc_check};
+				    malloc_check, true};
 const struct sim_load sim_wakeup = {"wakeup", "one thread wakes the others, all at once", 5000, 0, prepare, wakeup_body,
-				    no_check};
+				    no_check, false};
 const struct sim_load sim_after = {"after", "the same, when it has let the lock go", 5000, 0, prepare_after, wakeup_body,
-				   no_check};
+				   no_check, false};

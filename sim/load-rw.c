@@ -79,4 +79,4 @@ static const char *check(void)
 }
 
 const struct sim_load sim_hash = {
-	"hash", "a hash table under a reader-writer lock, --writes permille (10)", 0, 10, prepare, body, check};
+	"hash", "a hash table under a reader-writer lock, --writes permille (10)", 0, 10, prepare, body, check, false};

@@ -13,16 +13,25 @@ const unsigned sim_load_count = sizeof(sim_loads) / sizeof(sim_loads[0]);
 
 void sim_lock(struct sim_lock *l)
 {
+	const struct sim_textbook *book = sim_textbook();
 	uint64_t asked = sim_asks();
 
-	pk_mutex_lock(&l->mutex);
+	if (book)
+		book->lock(&l->textbook);
+	else
+		pk_mutex_lock(&l->mutex);
 	sim_has(&l->probe, asked, false);
 }
 
 void sim_unlock(struct sim_lock *l)
 {
+	const struct sim_textbook *book = sim_textbook();
+
 	sim_gives(&l->probe, false);
-	pk_mutex_unlock(&l->mutex);
+	if (book)
+		book->unlock(&l->textbook);
+	else
+		pk_mutex_unlock(&l->mutex);
 }
 
 void sim_work_for(uint64_t ns)

@@ -14,6 +14,7 @@
 #include "pthread/mutex.h"
 #include "sim/engine.h"
 #include "sim/measure.h"
+#include "sim/textbook.h"
 
 enum { SIM_THREADS_MAX = 16384 };
 
@@ -32,6 +33,7 @@ struct sim_load {
 	void (*prepare)(const struct sim_options *o);
 	void (*body)(unsigned number); /* a thread, until sim_over() */
 	const char *(*check)(void);    /* afterwards: what is wrong, or null */
+	bool only_locks;	       /* sim_lock() and sim_unlock(), and one at a time */
 };
 
 extern const struct sim_load *const sim_loads[];
@@ -40,6 +42,7 @@ extern const unsigned sim_load_count;
 /* A mutex that is looked at. */
 struct sim_lock {
 	pthread_mutex_t mutex;
+	struct sim_textbook_lock textbook;
 	struct sim_probe probe; /* costs nothing, and is in nobody's cache */
 } PK_ALIGNED(64);
 

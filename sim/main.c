@@ -33,6 +33,7 @@ static struct {
 	const char *machine;
 	const struct sim_load *load;
 	struct sim_options load_options;
+	const struct sim_textbook *textbook;
 	uint64_t us, warmup, seed;
 	uint64_t trace, trace_ns;
 	bool pack, spare, header;
@@ -44,6 +45,17 @@ static struct {
 	.trace = UINT64_MAX,
 	.trace_ns = 10000,
 };
+
+/* Their names. */
+static const char *textbooks(void)
+{
+	static char names[64];
+
+	*names = 0;
+	for (unsigned i = 0; i < sim_textbook_count; i++)
+		snprintf(names + strlen(names), sizeof(names) - strlen(names), "%s%s", i ? ", " : "", sim_textbooks[i].name);
+	return names;
+}
 
 static void help(void)
 {
@@ -57,6 +69,7 @@ static void help(void)
 	       "  --seed=N          the dice (1)\n"
 	       "  --pack            fill the machine one node after the other; without it the packages in turn\n"
 	       "  --spare           a group of cores more in each node, where nobody begins: no waiter sleeps as CPUs are too few\n"
+	       "  --textbook=NAME   %s: queue locks that only spin, as in the papers, instead of mutexes\n"
 	       "  --cpus=N,N,...    the CPUs of the first threads, on which they are to begin\n"
 	       "  --lines=N         lines that a critical section writes (2)\n"
 	       "  --held=NS         work in a critical section (0)\n"
@@ -67,7 +80,8 @@ static void help(void)
 	       "  --stall=N         stall threads now and then for up to N cycles (0)\n"
 	       "  --header          print the names of the values only\n"
 	       "  --help\n\n"
-	       "PARKADE_* variables are the library's: PARKADE_POLICY, PARKADE_SPIN ...\n\nLoads:\n");
+	       "PARKADE_* variables are the library's: PARKADE_POLICY, PARKADE_SPIN ...\n\nLoads:\n",
+	       textbooks());
 	for (unsigned i = 0; i < sim_load_count; i++)
 		printf("  %-10s %s\n", sim_loads[i]->name, sim_loads[i]->doc);
 }
@@ -128,6 +142,20 @@ static const struct sim_load *load_named(const char *name)
 	usage("no such load", name);
 }
 
+static const struct sim_textbook *textbook_named(const char *name)
+{
+	for (unsigned i = 0; i < sim_textbook_count; i++)
+		if (!strcmp(sim_textbooks[i].name, name))
+			return &sim_textbooks[i];
+	fprintf(stderr, "parkade-sim: --textbook=%s: not one of %s\n", name, textbooks());
+	exit(USAGE);
+}
+
+const struct sim_textbook *sim_textbook(void)
+{
+	return asked.textbook;
+}
+
 static void parse(int argc, char **argv)
 {
 	static const struct option options[] = {
@@ -140,6 +168,7 @@ static void parse(int argc, char **argv)
 		{"trace", 1, NULL, 'T'},   {"trace-ns", 1, NULL, 'N'},
 		{"cpus", 1, NULL, 'c'},	   {"held", 1, NULL, 'e'},
 		{"warmup", 1, NULL, 'W'},  {"spare", 0, NULL, 'P'},
+		{"textbook", 1, NULL, 'B'},
 		{0},
 	};
 	struct sim_options *o = &asked.load_options;
@@ -174,6 +203,9 @@ static void parse(int argc, char **argv)
 			break;
 		case 'P':
 			asked.spare = true;
+			break;
+		case 'B':
+			asked.textbook = textbook_named(optarg);
 			break;
 		case 'c':
 			read_cpus(optarg);
@@ -215,6 +247,8 @@ static void parse(int argc, char **argv)
 		usage("unexpected", argv[optind]);
 	if (!asked.machine && !asked.header)
 		usage("is needed", "--machine");
+	if (asked.textbook && !asked.load->only_locks)
+		usage("has more than mutexes, or several at a time: not with --textbook", asked.load->name);
 	if (!outside)
 		o->outside = asked.load->outside;
 	if (!writes)
@@ -317,8 +351,8 @@ static void report(void)
 	for (unsigned i = 0; i < asked.load_options.threads; i++)
 		ops += sim_measure.ops[i];
 	fair = fairness(ops);
-	printf("simulated,%s,%u,%s,%s,%u,%llu,%llu,%llu,%.4f,%.4f,%llu", sim_machine.title, sim_cpus_in_use(),
-	       asked.load->name, pk_config.policy, asked.load_options.threads, U(asked.seed), U(asked.us), U(ops),
+	printf("simulated,%s,%u,%s,%s%s,%u,%llu,%llu,%llu,%.4f,%.4f,%llu", sim_machine.title, sim_cpus_in_use(),
+	       asked.load->name, asked.textbook ? "textbook-" : "", asked.textbook ? asked.textbook->name : pk_config.policy, asked.load_options.threads, U(asked.seed), U(asked.us), U(ops),
 	       (double)ops / (double)asked.us, fair, U(sim_measure.taken));
 	for (int l = 0; l <= SIM_LEVELS; l++)
 		printf(",%llu", U(sim_measure.handed[l]));
@@ -361,8 +395,8 @@ static int run(void)
 	}
 	sim_warm = sim_cycles(asked.warmup * 1000);
 	sim_end_of_load = sim_warm + sim_cycles(asked.us * 1000);
-	/* Those who wait get their turn still, however slowly. */
-	limit = sim_end_of_load * 20 + sim_cycles(2000000000);
+	/* Those who wait get their turn still, however slowly; not where that may take a quantum each. */
+	limit = asked.textbook ? sim_end_of_load : sim_end_of_load * 20 + sim_cycles(2000000000);
 	asked.load->prepare(o);
 	for (unsigned i = 0; i < o->threads; i++)
 		sim_spawn(asked.load->body, i, place_of(i));
@@ -373,6 +407,8 @@ static int run(void)
 		sim_fail("nobody goes on: threads sleep for ever");
 		break;
 	case SIM_TOO_LONG:
+		if (asked.textbook)
+			return sim_measure.broken; /* in the midst of it: there is no sum to be checked */
 		sim_fail("threads do not come to an end");
 	}
 	wrong = sim_measure.broken ? NULL : asked.load->check();

@@ -74,6 +74,16 @@ void sim_gives(struct sim_probe *p, bool shared)
 		p->holder = 0;
 }
 
+unsigned sim_number(void)
+{
+	return sim_self->number;
+}
+
+unsigned sim_node(void)
+{
+	return sim_node_of(sim_self->cpu);
+}
+
 void sim_op(void)
 {
 	begin();

@@ -32,6 +32,10 @@ uint64_t sim_asks(void);
 void sim_has(struct sim_probe *p, uint64_t asked, bool shared);
 void sim_gives(struct sim_probe *p, bool shared);
 
+/* The current thread's number, and the node where it is. */
+unsigned sim_number(void);
+unsigned sim_node(void);
+
 /* One operation of the load is done. */
 void sim_op(void);
 

@@ -3,7 +3,7 @@
 """parkade bench: glibc's locks and the library's, or whichever, measured in turns.
 
 The contestants run one after the other, round by round, so that what disturbs meets all of them. A round that others
-disturbed is run again, a few times. Everything is written down after each cell, so an interrupted run can go on.
+disturbed is run again, a few times; a cell whose rounds differ gets more of them, whichever way they point. Everything is written down after each cell, so an interrupted run can go on.
 """
 
 import argparse
@@ -32,7 +32,8 @@ a name of your own with a library to preload or with settings, as patient,PARKAD
 
 exit status: 0 measured; 1 something could not be measured, or --check found what is not good enough;
 2 wrong usage; 130 interrupted (--resume goes on)."""
-AGAIN = 2                       # times as many rounds, at most, where some were noisy; a quick run has no time for that
+# Times as many rounds, at most, where some were noisy, or where they differ; a quick run has no time for that.
+AGAIN = 3
 DATA = "data.json"
 
 
@@ -117,7 +118,9 @@ class Bench:
         entry = self.results.cells.get(cell.id)
         quiet = sum(part["noise"] <= QUIET for part in entry["rounds"]) if entry else 0
         done = len(entry["rounds"]) if entry else 0
-        return 0 if done >= self.most else max(0, self.rounds - quiet)
+        if done >= self.most:
+            return 0
+        return self.rounds - quiet if quiet < self.rounds else int(self.results.is_wide(cell.id))
 
     def round(self, cell, place):
         noise, runs = Noise(), []

@@ -14,10 +14,12 @@ from . import files
 from .contest import QUIET
 
 FORMAT = 1
+FEWEST = 3                      # rounds, to say how far they are apart
 CPU_MOST = 1.10                 # processor time of an operation, against the first contestant's
 WAIT_MOST = 5.0                 # the 99.9th percentile of waits, likewise
 SHORT = ("0", "2 lines")        # sections, of which those with more threads than CPUs should win by OVER
 OVER, MEAN = 2.0, 1.5
+WIDE = 0.08                     # the width of ratios whose median says little yet
 
 
 class Unreadable(Exception):
@@ -84,6 +86,11 @@ class Results:
         return [Row(entry, self.names, n) for entry in self.cells.values() for n in range(1, len(self.names))
                 if entry["rounds"]]
 
+    def is_wide(self, cell_id):
+        """Whether the rounds of a cell differ so much that a few more are wanted."""
+        entry = self.cells[cell_id]
+        return any(row.width > WIDE for row in (Row(entry, self.names, n) for n in range(1, len(self.names))))
+
     def possible(self):
         """The ratios that a lock could reach in the grid that is handed over in no time, by what one thread does: sections
         one after the other, or a CPU busy for each thread, whichever is less. None where that was not measured."""
@@ -115,6 +122,14 @@ def cpu_of(run):
     return None
 
 
+def width(ratios):
+    """From the lower quartile to the upper one, in parts of the median; 0 where they are too few."""
+    if len(ratios) < FEWEST:
+        return 0
+    lower, median, upper = statistics.quantiles(ratios, n=4, method="inclusive")
+    return (upper - lower) / median if median else 0
+
+
 class Row:
     """A cell and a contestant, against the first one."""
 
@@ -126,6 +141,7 @@ class Row:
         self.noise = statistics.median(part["noise"] for part in self.rounds)
         self.ratios = self.ratios_of(lambda run: run["rate"])
         self.ratio = statistics.median(self.ratios) if self.ratios else math.nan
+        self.width = width(self.ratios)
         self.cpu = self.median_ratio(cpu_of)
         self.wait = self.median_ratio(lambda run: run.get("p999_ns"))
         self.longest = self.median_ratio(lambda run: run.get("longest_ns"))
