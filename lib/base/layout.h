@@ -73,9 +73,11 @@ struct pk_mutex {
 /* Who has had it comes back at once: others queue for it (pthread/turn.c). A mutex's only: others than mutexes have other things
  * here. */
 #define PK_FLAG_BACK (PK_KIND_BYTE(7) & 0x0808080808080808u)
-/* TRIED: it is being tried whether that pays; APART: all wait at its word, for now, or as it does not (pthread/trial.h). */
+/* TRIED: it is being tried whether that pays; APART: all wait at its word, for now, or as it does not; PROVED: it does
+ * (pthread/trial.h). */
 #define PK_FLAG_TRIED (PK_KIND_BYTE(7) & 0x0404040404040404u)
 #define PK_FLAG_APART (PK_KIND_BYTE(7) & 0x0202020202020202u)
+#define PK_FLAG_PROVED (PK_KIND_BYTE(7) & 0x0101010101010101u)
 /* glibc's adaptive spin estimate, written by its code on ADAPTIVE mutexes. */
 #define PK_FLAG_SPINS (PK_KIND_BYTE(4) | PK_KIND_BYTE(5))
 /* The mutex's own policy, a number of admit/admit.h, or 0: written by its initialisation. Others than mutexes

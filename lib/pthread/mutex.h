@@ -109,7 +109,7 @@ PK_INLINE int pk_mutex_release(struct pk_mutex *m)
 PK_INLINE bool pk_mutex_is_plain(uint64_t kind, int tid)
 {
 	const uint64_t others = PK_KIND_VALUE(0x200) | PK_FLAG_SPINS | PK_FLAG_SPINNER | PK_FLAG_LOT | PK_FLAG_SLOW |
-				PK_FLAG_BACK | PK_FLAG_APART | PK_FLAG_POLICY;
+				PK_FLAG_BACK | PK_FLAG_APART | PK_FLAG_PROVED | PK_FLAG_POLICY;
 
 	return pk_likely(!(kind & ~others) && tid);
 }

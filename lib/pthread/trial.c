@@ -5,9 +5,15 @@
 
 #include "base/atomic.h"
 
-_Static_assert((uint8_t)PK_TRIAL_ASKS == 0 && PK_TRIAL_COUNTS <= UINT8_MAX, "they are counted in bytes");
+_Static_assert((uint8_t)PK_TRIAL_ASKS == 0 && PK_TRIAL_ASKS % PK_TRIAL_ASKS_APART == 0 && PK_TRIAL_COUNTS <= UINT8_MAX, "they are counted in bytes");
 
-enum { BUSY = 1 }; /* in the address of a gate: its trial is just beginning, or ending */
+enum {
+	BUSY = 1,	     /* in the address of a gate: its trial is just beginning, or ending */
+	PHASE_BITS = 4,	     /* of what a tally is of: the rest is the trial's beginning, of which few bits are enough */
+	BEGAN_UNIT_NS = 1024,
+};
+
+_Static_assert(PK_TRIAL_PHASES < (1 << PHASE_BITS) - 1, "a phase, and what comes after the last one, have a number");
 
 static struct {
 	uintptr_t lock; /* the gate that is tried, or 0 */
@@ -30,10 +36,15 @@ static uint64_t elapsed(uint64_t now)
 	return between(pk_load_relaxed(&trial.began), now);
 }
 
-/* Which way is tried then: one, twice the other, twice the first, ... so that who becomes busier meanwhile, or less, favours none. */
+/* Which way is tried in that phase: one, twice the other, twice the first, ... so that who becomes busier meanwhile, or less, favours none. */
+static unsigned way_in(uint64_t phase)
+{
+	return (unsigned)((phase + 1) / 2 % 2);
+}
+
 static unsigned way_at(uint64_t since)
 {
-	return (unsigned)(since / PK_TRIAL_PHASE_NS + 1) / 2 % 2;
+	return way_in(since / PK_TRIAL_PHASE_NS);
 }
 
 static bool is_apart(const struct pk_gate *gate)
@@ -50,6 +61,24 @@ static void go(struct pk_gate *gate, bool apart)
 		pk_or_relaxed(&gate->flags, PK_FLAG_APART);
 	else
 		pk_and_relaxed(&gate->flags, ~PK_FLAG_APART);
+}
+
+/* The thread has taken it so often. It adds that to the counts once in a phase, in the next one: they are far away, and it has the mutex
+ * that all wait for. (To do so in the midst of a phase makes others look away meanwhile, so that what is tried fares better
+ * than it will.) */
+static void tally(unsigned n, uint64_t since)
+{
+	const unsigned phase = since < PK_TRIAL_NS ? (unsigned)(since / PK_TRIAL_PHASE_NS) : PK_TRIAL_PHASES;
+	const uint16_t of = (uint16_t)(pk_load_relaxed(&trial.began) / BEGAN_UNIT_NS << PHASE_BITS | phase), was = pk_self.tally.of;
+
+	if (was != of) {
+		if (was >> PHASE_BITS == of >> PHASE_BITS && pk_self.tally.n)
+			pk_add_relaxed(&trial.counts[way_in(was % (1 << PHASE_BITS))], pk_self.tally.n);
+		pk_self.tally.of = of;
+		pk_self.tally.n = 0;
+	}
+	if (phase < PK_TRIAL_PHASES && since % PK_TRIAL_PHASE_NS >= PK_TRIAL_PHASE_NS / 2)
+		pk_self.tally.n = (uint16_t)(pk_self.tally.n + n);
 }
 
 static void begin(struct pk_gate *gate, uint64_t now)
@@ -78,14 +107,15 @@ static void end(struct pk_gate *gate, uint64_t now)
 {
 	uintptr_t seen = (uintptr_t)gate;
 	uint32_t queued, apart, pauses = 1;
-	bool was, is;
+	bool was, is, decided;
 
 	if (!pk_cas_relaxed(&trial.lock, &seen, (uintptr_t)gate | BUSY))
 		return;
 	queued = pk_load_relaxed(&trial.counts[0]);
 	apart = pk_load_relaxed(&trial.counts[1]);
 	was = pk_load_relaxed(&trial.was);
-	is = queued < PK_TRIAL_LEAST || apart < PK_TRIAL_LEAST ? was : apart > queued - queued / PK_TRIAL_SHARE;
+	decided = queued >= PK_TRIAL_LEAST && apart >= PK_TRIAL_LEAST;
+	is = decided ? apart > queued - queued / PK_TRIAL_SHARE : was;
 	if (pk_load_relaxed(&trial.last) == (uintptr_t)gate && was == is) {
 		pauses = 2 * pk_load_relaxed(&trial.pauses);
 		pauses = pauses < PK_TRIAL_PAUSES ? pauses : PK_TRIAL_PAUSES;
@@ -93,8 +123,10 @@ static void end(struct pk_gate *gate, uint64_t now)
 	pk_store_relaxed(&trial.ended, now);
 	pk_store_relaxed(&trial.last, (uintptr_t)gate);
 	pk_store_relaxed(&trial.pauses, pauses);
-	pk_and_relaxed(&gate->flags, ~PK_FLAG_TRIED);
+	pk_and_relaxed(&gate->flags, ~(decided ? PK_FLAG_TRIED | PK_FLAG_PROVED : PK_FLAG_TRIED));
 	go(gate, is);
+	if (decided && !is)
+		pk_or_relaxed(&gate->flags, PK_FLAG_PROVED | PK_FLAG_BACK);
 	pk_store_release(&trial.lock, 0); /* T1 */
 }
 
@@ -109,12 +141,11 @@ void pk_trial_tell(struct pk_gate *gate, uint64_t now)
 		return;
 	}
 	since = elapsed(now);
+	tally(n, since);
 	if (since >= PK_TRIAL_NS) {
 		end(gate, now);
 		return;
 	}
-	if (n && since % PK_TRIAL_PHASE_NS >= PK_TRIAL_PHASE_NS / 2)
-		pk_add_relaxed(&trial.counts[way_at(since)], n);
 	go(gate, way_at(since));
 }
 
@@ -125,7 +156,7 @@ enum pk_trial_way pk_trial_find(struct pk_gate *gate, uint64_t flags, uint64_t n
 		if (pk_load_acquire(&trial.lock) == (uintptr_t)gate) /* T1 */
 			return way_at(elapsed(now)) ? PK_TRIAL_APART : PK_TRIAL_QUEUES;
 		flags = pk_load_relaxed(&gate->flags); /* it is over */
-	} else if ((pk_self.asked++ + (unsigned)pk_self.tid) % PK_TRIAL_ASKS == 0) {
+	} else if ((pk_self.asked++ + (unsigned)pk_self.tid) % (flags & PK_FLAG_BACK ? PK_TRIAL_ASKS : PK_TRIAL_ASKS_APART) == 0) {
 		begin(gate, now);
 	}
 	return flags & PK_FLAG_APART ? PK_TRIAL_APART : PK_TRIAL_SAYS_NOTHING;

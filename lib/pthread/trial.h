@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* SPDX-FileCopyrightText: 2026 The parkade authors */
-/* Trials: whether it pays to queue for a mutex whose users come back for it at once.
+/* Trials: whether it pays to queue for a mutex whose users come back for it at once, or whose queue is in no good order.
  *
  * It does if who has it uses it many times while the others sleep. It does not if its users have work in between: then there is time for
  * others, and a queue, in which each hand-over is to a certain thread, has less of it used than glibc's protocol. By times the two
- * cannot be told apart, as nobody sees what a thread does between two waits (sim/FINDINGS.md). So both ways are tried by turns, for a
- * few milliseconds, and how often the mutex is taken is counted; the better one is kept for a while.
+ * cannot be told apart, as nobody sees what a thread does between two waits (sim/FINDINGS.md); nor does who waits apart for a mutex that
+ * is far from most of its users, whose order does not pay (admit/order.h), see how soon these are back. So both ways are tried by turns,
+ * for a few milliseconds, and how often the mutex is taken is counted; the better one is kept for a while.
  *
  * One mutex of a process is tried at a time.
  *
@@ -15,6 +16,9 @@
  * State of PK_FLAG_APART (all who wait for the mutex do so apart: pthread/turn.c)
  *	any -> 0, 1	by who begins a trial; in it, by who tells of what it has counted; by who ends it
  *	1 -> 0	by who has waited so for too long (pthread/word.c)
+ * State of PK_FLAG_PROVED (that the mutex's users come back is not doubted: pthread/turn.c)
+ *	0 -> 1	by who ends a trial that says that to queue is better
+ *	1 -> 0	by who ends one that says the contrary
  * Hints, both: one that is lost, or is set by chance, costs some speed until the next trial. Mutexes that come and go, and a fork
  * in the midst of it, leave a trial without an end; the next one takes its place. So may one of two that begin at the same moment.
  *
@@ -32,19 +36,22 @@ enum {
 	 * sleepers of the way before have to wake up. */
 	PK_TRIAL_PHASE_NS = 1000000,
 	PK_TRIAL_PHASES = 8,
-	PK_TRIAL_NS = PK_TRIAL_PHASES * PK_TRIAL_PHASE_NS,
+	/* And half a one more, in which what has been counted in the last one is told. */
+	PK_TRIAL_NS = PK_TRIAL_PHASES * PK_TRIAL_PHASE_NS + PK_TRIAL_PHASE_NS / 2,
 	/* Fewer than so many of either way say nothing. */
 	PK_TRIAL_LEAST = 100,
-	/* Apart is better if so small a part is missing: less is done for it. */
-	PK_TRIAL_SHARE = 32,
+	/* Apart is better if so small a part is missing: less is done for it, by fewer CPUs. */
+	PK_TRIAL_SHARE = 8,
 	/* From the end of a trial to the next one; for the same mutex twice as long after each that has said the same of it, up to so
 	 * many times. */
-	PK_TRIAL_PAUSE_NS = 15 * PK_TRIAL_NS,
+	PK_TRIAL_PAUSE_NS = 120 * PK_TRIAL_PHASE_NS,
 	PK_TRIAL_PAUSES = 16,
-	/* One in so many of a thread's dated waits for mutexes whose users come back asks for one. */
+	/* One in so many of a thread's dated waits for mutexes whose users come back asks for one; or of those for others, of which few are
+	 * dated. */
 	PK_TRIAL_ASKS = 256,
-	/* A thread tells of so many at once. If it waits apart it may not look at the clock before, so what it counts in one turn it may
-	 * tell in the next; they are few. (As are those left from another trial, which may have been of another mutex.) */
+	PK_TRIAL_ASKS_APART = 16,
+	/* A thread looks at the clock after so many. If it waits apart it may not do so before, so what it counts in one turn may be taken
+	 * for the next one's; they are few. (As are those left from another trial, which may have been of another mutex.) */
 	PK_TRIAL_COUNTS = 16,
 };
 
@@ -55,14 +62,15 @@ enum pk_trial_way {
 };
 
 /* How all who wait for that mutex are to do so. Called by who has to wait: with its flags, as they were a moment ago, and the
- * time. pk_trial_way(): `back` is whether its users come back at once, as far as is known. */
+ * time. pk_trial_way(): `open` is whether there is something to be tried: its users come back at once, as far as is known, or its order
+ * does not pay. */
 enum pk_trial_way pk_trial_find(struct pk_gate *gate, uint64_t flags, uint64_t now);
-PK_INLINE enum pk_trial_way pk_trial_way(struct pk_gate *gate, uint64_t flags, uint64_t now, bool back)
+PK_INLINE enum pk_trial_way pk_trial_way(struct pk_gate *gate, uint64_t flags, uint64_t now, bool open)
 {
-	return back || flags & (PK_FLAG_TRIED | PK_FLAG_APART) ? pk_trial_find(gate, flags, now) : PK_TRIAL_SAYS_NOTHING;
+	return open || flags & (PK_FLAG_TRIED | PK_FLAG_APART) ? pk_trial_find(gate, flags, now) : PK_TRIAL_SAYS_NOTHING;
 }
 
-/* Tell of what the thread has counted. It has the mutex, or waits for it. */
+/* Note what the thread has counted, and tell of the phase before. It has the mutex, or waits for it. */
 void pk_trial_tell(struct pk_gate *gate, uint64_t now);
 
 /* The thread has taken a mutex that is tried. */

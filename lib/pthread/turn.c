@@ -169,7 +169,7 @@ static bool barge(const struct pk_site *at, struct pk_record *r, unsigned socket
 }
 
 /* Whether those who have the lock come back for it at once. Who does says so, and who has been woken for nothing many times, as
- * somebody does (word.c); it is doubted by who never does. `came` is known. */
+ * somebody does (word.c); it is doubted by who never does, unless that to queue is better has been tried. `came` is known. */
 static bool is_used_again(const struct pk_site *at)
 {
 	bool said = pk_site_flags(at) & PK_FLAG_BACK;
@@ -177,14 +177,14 @@ static bool is_used_again(const struct pk_site *at)
 	if (pk_self.soon && !said)
 		pk_or_relaxed(&at->gate->flags, PK_FLAG_BACK);
 	if (pk_self.soon || (said && pk_self.back)) {
-		if (pk_self.doubts.word == at->word)
-			pk_self.doubts.times = 0;
+		if (pk_self.doubted == at->word)
+			pk_self.doubts = 0;
 		return true;
 	}
 	if (!said)
 		return false;
-	pk_self.doubts.word = at->word;
-	if (++pk_self.doubts.times % DOUBT)
+	pk_self.doubted = at->word;
+	if (++pk_self.doubts % DOUBT || pk_site_flags(at) & PK_FLAG_PROVED)
 		return true;
 	pk_and_relaxed(&at->gate->flags, ~PK_FLAG_BACK);
 	return false;
@@ -216,7 +216,8 @@ static bool waits_apart(const struct pk_site *at, const struct pk_admit_ops *ops
 	if (!pk_self.came || !pk_lot_adapts_to(at, socket))
 		return false;
 	if (ops->policy == PK_POLICY_shfl)
-		way = pk_trial_way(at->gate, flags, pk_self.came, flags & PK_FLAG_BACK || pk_self.soon);
+		way = pk_trial_way(at->gate, flags, pk_self.came,
+				   flags & PK_FLAG_BACK || pk_self.soon || (pk_sockets > 1 && !pk_lot_pays(at)));
 	switch (way) {
 	case PK_TRIAL_APART: /* as if nobody came back */
 		pk_self.back = pk_self.soon = pk_self.late = false;

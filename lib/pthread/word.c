@@ -17,9 +17,9 @@
  *	1 -> 0	by who has got the word by spinning for a while
  * State of PK_FLAG_BACK, a hint for those who come to a mutex (turn.c), and for heads that have been called from the lot
  *	0 -> 1	by who comes back at once for the word (turn.c), or has slept apart many times before it got it, or had enough of that; by
- *		who queues as that is tried (turn.c)
- *	1 -> 0	by who has not come back many times in a row (turn.c)
- * State of PK_FLAG_APART: trial.h
+ *		who queues as that is tried (turn.c), or has found that to be better (trial.c)
+ *	1 -> 0	by who has not come back many times in a row, unless it has been tried, and to queue was better (turn.c)
+ * State of PK_FLAG_APART, _PROVED: trial.h
  * A head that was asleep, and is woken for the word, says nothing about how long others hold it; nor does one that has
  * only looked.
  *
@@ -403,8 +403,8 @@ static void note_other(const struct pk_site *at, uint64_t ns)
 	pk_self.won.rounds = pk_self.won.waited = 0;
 }
 
-/* One that has waited apart, and has slept so often in vain, had better queue: if others do so, or all wait apart as that has been
- * tried, which is not good for this one. Else there is nothing to be won. It has just set the word to 2, so it owes nobody a
+/* One that has waited apart, and has slept so often in vain, had better queue: if others do so, or if it is impatient, as to wait
+ * apart is not good for this one. Else there is nothing to be won. It has just set the word to 2, so it owes nobody a
  * wake-up. `since`: when it came, or 0 if that is not known. */
 static bool has_had_enough(const struct pk_site *at, uint64_t since, unsigned sleeps)
 {
@@ -415,13 +415,11 @@ static bool has_had_enough(const struct pk_site *at, uint64_t since, unsigned sl
 		return false;
 	impatient = sleeps >= VAIN * PATIENCES || (since && pk_clock_ns() - since > pk_knob(patience) * UINT64_C(1000) * PATIENCES);
 	flags = pk_load_relaxed(&at->gate->flags);
-	if (!(flags & PK_FLAG_APART))
-		return flags & PK_FLAG_BACK && !(flags & PK_FLAG_TRIED && !impatient);
-	if (impatient) {
-		pk_and_relaxed(&at->gate->flags, ~PK_FLAG_APART);
-		pk_or_relaxed(&at->gate->flags, PK_FLAG_BACK);
-	}
-	return impatient;
+	if (!impatient)
+		return flags & PK_FLAG_BACK && !(flags & (PK_FLAG_APART | PK_FLAG_TRIED));
+	pk_and_relaxed(&at->gate->flags, ~PK_FLAG_APART);
+	pk_or_relaxed(&at->gate->flags, PK_FLAG_BACK);
+	return true;
 }
 
 /* Who has waited apart has got it, after so many sleeps. `dated`: it knows when the last one ended (turn.c). `counts`: it has

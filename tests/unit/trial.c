@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* SPDX-FileCopyrightText: 2026 The parkade authors */
-/* Whether it pays to queue for a mutex whose users come back at once is tried (pthread/trial.h); and who waits apart then
+/* Whether it pays to queue for a mutex whose users come back at once, or whose order does not pay, is tried (pthread/trial.h); and who waits apart then
  * (pthread/turn.c). */
 #include <errno.h>
 #include <linux/futex.h>
@@ -62,21 +62,29 @@ static void try_it(struct pk_gate *g, unsigned queued, unsigned apart, uint64_t 
 	ck_assert_uint_eq(g->flags & PK_FLAG_TRIED, 0);
 }
 
-/* One in so many of a thread's waits asks, of those for mutexes whose users come back, or of which that has been tried. */
+/* One in so many of a thread's waits asks, of those for mutexes whose users come back, or of which that has been tried; and more of those
+ * that are seldom dated. */
 START_TEST(is_asked_for)
 {
 	static const struct {
 		uint64_t flags;
-		bool back, asks;
-	} table[] = {{0, true, true}, {0, false, false}, {PK_FLAG_APART, false, true}, {PK_FLAG_APART, true, true}};
+		bool open, asks;
+		unsigned one_in;
+	} table[] = {{0, true, true, PK_TRIAL_ASKS_APART},
+		     {0, false, false, 1},
+		     {PK_FLAG_APART, false, true, PK_TRIAL_ASKS_APART},
+		     {PK_FLAG_APART, true, true, PK_TRIAL_ASKS_APART},
+		     {PK_FLAG_BACK, true, true, PK_TRIAL_ASKS},
+		     {PK_FLAG_BACK | PK_FLAG_APART, true, true, PK_TRIAL_ASKS}};
 
 	for (unsigned n = 0; n < PK_TRIAL_ASKS; n++) {
 		uint64_t now = START + n * UINT64_C(10) * PK_TRIAL_PAUSES * PK_TRIAL_PAUSE_NS;
 
 		gate.flags = table[_i].flags;
 		pk_self.asked = (uint8_t)(n - (unsigned)pk_self.tid);
-		ck_assert_int_eq(pk_trial_way(&gate, gate.flags, now, table[_i].back), table[_i].flags ? PK_TRIAL_APART : PK_TRIAL_SAYS_NOTHING);
-		ck_assert_uint_eq(flags(), table[_i].asks && !n ? PK_FLAG_TRIED : table[_i].flags);
+		ck_assert_int_eq(pk_trial_way(&gate, gate.flags, now, table[_i].open),
+				 table[_i].flags & PK_FLAG_APART ? PK_TRIAL_APART : PK_TRIAL_SAYS_NOTHING);
+		ck_assert_uint_eq(flags(), table[_i].asks && n % table[_i].one_in == 0 ? PK_FLAG_TRIED : table[_i].flags & PK_FLAG_APART);
 		ck_assert_uint_eq(pk_self.asked, (uint8_t)(n - (unsigned)pk_self.tid + table[_i].asks));
 		tell(&gate, 1, now + 2 * PK_TRIAL_NS); /* it is over */
 	}
@@ -102,19 +110,25 @@ START_TEST(by_turns)
 }
 END_TEST
 
-/* Apart is better if at most a 32nd is missing. With few of either way nothing is said. */
+/* Apart is better if less than an eighth is missing; if not, nobody doubts that they come back. With few of either way nothing is said, and what was
+ * said before holds. */
 START_TEST(is_decided)
 {
 	static const struct {
 		unsigned queued, apart;
 		bool was, is;
-	} table[] = {{3200, 3200, false, true}, {3200, 3200, true, true}, {3200, 3101, false, true},  {3200, 3100, false, false}, {3200, 3100, true, false},
+	} table[] = {{3200, 3200, false, true}, {3200, 3200, true, true}, {3200, 2801, false, true},  {3200, 2800, false, false}, {3200, 2800, true, false},
 		     {100, 100, false, true},	{99, 100, false, false},  {100, 99, true, true},      {99, 3000, false, false},	  {3000, 99, true, true},
 		     {3000, 100, true, false},	{400, 180, true, false},  {100, 3000, false, true}};
 
-	gate.flags = (table[_i].was ? PK_FLAG_APART : 0) | PK_FLAG_BACK;
+	const uint64_t before = _i % 2 ? PK_FLAG_PROVED | PK_FLAG_BACK : 0;
+	const bool decided = table[_i].queued >= PK_TRIAL_LEAST && table[_i].apart >= PK_TRIAL_LEAST;
+
+	gate.flags = (table[_i].was ? PK_FLAG_APART : 0) | before;
 	try_it(&gate, table[_i].queued, table[_i].apart, START);
-	ck_assert_uint_eq(gate.flags, (table[_i].is ? PK_FLAG_APART : 0) | PK_FLAG_BACK);
+	ck_assert_uint_eq(flags(), table[_i].is ? PK_FLAG_APART : 0);
+	ck_assert_uint_eq(gate.flags & PK_FLAG_PROVED, decided ? (table[_i].is ? 0 : PK_FLAG_PROVED) : before & PK_FLAG_PROVED);
+	ck_assert_uint_eq(gate.flags & PK_FLAG_BACK, decided && !table[_i].is ? PK_FLAG_BACK : before & PK_FLAG_BACK);
 	ck_assert_int_eq(pk_trial_way(&gate, gate.flags, START + PK_TRIAL_NS, false), table[_i].is ? PK_TRIAL_APART : PK_TRIAL_SAYS_NOTHING);
 }
 END_TEST
@@ -131,6 +145,41 @@ START_TEST(first_half_is_not_looked_at)
 		}
 	tell(&gate, 1, START + PK_TRIAL_NS);
 	ck_assert_uint_eq(flags(), 0);
+}
+END_TEST
+
+/* A thread adds up what it counts in a phase, and tells of it in the next one, whenever that is: also of the last phase; but not in another
+ * trial, of another mutex (_i == 1) or of this one, nor twice. */
+START_TEST(is_told_later)
+{
+	static struct pk_gate other;
+	uint64_t start = START;
+
+	if (_i) {
+		struct pk_gate *first = _i == 1 ? &other : &gate;
+
+		ask(first, start);
+		tell(first, 250, at_phase(start, 0, 75)); /* it would be queued that is better */
+		pk_trial_way(first, first->flags, start + PK_TRIAL_NS, true);
+		ck_assert_uint_eq(first->flags & (PK_FLAG_TRIED | PK_FLAG_PROVED), 0);
+		start += PK_TRIAL_NS + PK_TRIAL_PAUSE_NS;
+	}
+	ask(&gate, start);
+	for (int n = 0; n < 3; n++)
+		tell(&gate, 40, at_phase(start, 0, 60 + (unsigned)n));
+	tell(&gate, 0, at_phase(start, 3, 10));
+	tell(&gate, 0, at_phase(start, 3, 20));
+	tell(&gate, 90, at_phase(start, 5, 90));
+	tell(&gate, 90, at_phase(start, 6, 60));
+	tell(&gate, 50, at_phase(start, 7, 60)); /* 170 to 180 with these */
+	tell(&gate, 200, start + PK_TRIAL_NS); /* and these are of neither way */
+	ck_assert_uint_eq(flags(), PK_FLAG_APART);
+	start += PK_TRIAL_NS + PK_TRIAL_PAUSE_NS;
+	ask(&gate, start);
+	tell(&gate, 120, at_phase(start, 1, 60));
+	tell(&gate, 140, at_phase(start, 7, 60)); /* of the last phase */
+	tell(&gate, 0, start + PK_TRIAL_NS);
+	ck_assert_uint_eq(flags() | (gate.flags & PK_FLAG_PROVED), PK_FLAG_PROVED);
 }
 END_TEST
 
@@ -191,7 +240,7 @@ START_TEST(one_at_a_time)
 	tell(&gate, 200, at_phase(late, 0, 75));
 	tell(&gate, 100, at_phase(late, 1, 75));
 	tell(&gate, 1, late + PK_TRIAL_NS);
-	ck_assert_uint_eq(gate.flags, 0);
+	ck_assert_uint_eq(gate.flags, PK_FLAG_PROVED | PK_FLAG_BACK);
 }
 END_TEST
 
@@ -299,17 +348,26 @@ START_TEST(waits_apart)
 }
 END_TEST
 
-/* And asks, if it says so. */
+/* And asks, if it says so, or the order of several sockets does not pay. */
 START_TEST(asks)
 {
+	static const struct {
+		const char *policy, *topology;
+		uint64_t flags;
+		bool pays, asks;
+	} table[] = {{"shfl", "1x8", PK_FLAG_BACK, true, true}, {"shfl", "2x8", PK_FLAG_BACK, true, true}, {"mcs", "1x8", PK_FLAG_BACK, true, false},
+		     {"shfl", "1x8", 0, true, false},		{"shfl", "2x8", 0, true, false},	   {"shfl", "2x8", 0, false, true},
+		     {"shfl", "1x8", 0, false, false},		{"mcs", "2x8", 0, false, false}};
 	struct pk_site at = site(true);
 
-	make_with(_i == 2 ? "mcs" : "shfl", _i == 1 ? "2x8" : "1x8", "auto");
+	make_with(table[_i].policy, table[_i].topology, "auto");
 	ck_assert_ptr_nonnull(pk_thread_record());
-	gate.flags = _i == 3 ? 0 : PK_FLAG_BACK;
+	gate.flags = table[_i].flags;
+	pk_aux_set_hint(&gate.queue, PK_HINT_ORDER, table[_i].pays ? 0 : PK_ORDER_LIMIT);
 	pk_self.asked = (uint8_t)-pk_self.tid;
+	pk_self.bypasses = (uint8_t)-pk_self.tid; /* it is dated */
 	ck_assert_int_eq(pk_turn_wait(&at, NULL), 0);
-	ck_assert_int_eq(!(gate.flags & PK_FLAG_TRIED), _i > 1);
+	ck_assert_int_eq(!!(gate.flags & PK_FLAG_TRIED), table[_i].asks);
 }
 END_TEST
 
@@ -358,7 +416,7 @@ static void *wait_apart(void *at)
 	return NULL;
 }
 
-/* Who is woken in vain 32 times queues if others do. Where all wait apart, if that has taken ten times its patience, or happens ten times as often, and
+/* Who is woken in vain 32 times queues if others do. Else, if that has taken ten times its patience, or happens ten times as often, and
  * so do others from then on. During a trial only then, too. */
 START_TEST(has_had_enough)
 {
@@ -369,6 +427,7 @@ START_TEST(has_had_enough)
 		uint64_t then; /* set after that */
 	} table[] = {{"1x8", PK_FLAG_APART, 320, PK_FLAG_BACK},
 		     {"2x8", PK_FLAG_APART, 320, PK_FLAG_BACK},
+		     {"2x8", 0, 320, PK_FLAG_BACK},
 		     {"1x8", PK_FLAG_APART, 32, PK_FLAG_BACK},
 		     {"2x8", PK_FLAG_APART, 32, PK_FLAG_BACK},
 		     {"1x8", PK_FLAG_APART | PK_FLAG_BACK, 0, PK_FLAG_APART | PK_FLAG_BACK},
@@ -648,6 +707,6 @@ START_TEST(goes_over_without_a_node)
 }
 END_TEST
 
-UNIT("trial", {is_asked_for, 4}, {by_turns, 2}, {is_decided, 13}, {first_half_is_not_looked_at, 1}, {is_tried_again, 1}, {one_at_a_time, 1}, {is_counted, 4},
-     {waits_apart, 11}, {asks, 4}, {queues, 4}, {has_had_enough, 9},
+UNIT("trial", {is_asked_for, 6}, {by_turns, 2}, {is_decided, 13}, {first_half_is_not_looked_at, 1}, {is_told_later, 3}, {is_tried_again, 1}, {one_at_a_time, 1}, {is_counted, 4},
+     {waits_apart, 11}, {asks, 8}, {queues, 4}, {has_had_enough, 10},
      {goes_over_beside_a_sleeper, 12}, {goes_over_with_a_deadline, 8}, {goes_over_without_a_node, 4})
