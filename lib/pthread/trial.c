@@ -8,22 +8,26 @@
 _Static_assert((uint8_t)PK_TRIAL_ASKS == 0 && PK_TRIAL_ASKS % PK_TRIAL_ASKS_APART == 0 && PK_TRIAL_COUNTS <= UINT8_MAX, "they are counted in bytes");
 
 enum {
-	BUSY = 1,	     /* in the address of a gate: its trial is just beginning, or ending */
-	PHASE_BITS = 4,	     /* of what a tally is of: the rest is the trial's beginning, of which few bits are enough */
-	BEGAN_UNIT_NS = 1024,
+	BUSY = 1,   /* in the address of a gate: its trial is just beginning, or ending */
+	SLOTS = 16, /* for what threads count */
 };
-
-_Static_assert(PK_TRIAL_PHASES < (1 << PHASE_BITS) - 1, "a phase, and what comes after the last one, have a number");
 
 static struct {
 	uintptr_t lock; /* the gate that is tried, or 0 */
 	uint64_t began;
-	uint32_t was;	    /* PK_FLAG_APART before, or not */
-	uint32_t counts[2]; /* how often it was taken, where all queued, and where they waited apart */
+	uint32_t was, back;   /* whether PK_FLAG_APART and _BACK were set before */
+	uint32_t counted[2]; /* the sums of all counts when it began */
 	uint64_t ended;	    /* the last trial, which was of `last`: that one is not tried again before so many pauses, no other before one */
 	uintptr_t last;
 	uint32_t pauses;
 } trial PK_ALIGNED(PK_CACHE_LINE);
+
+/* How often mutexes were taken in trials, where all queued, and where they waited apart. Who counts has the mutex that all wait for, so it is
+ * to be quick: if it has to get a line from far away the others look away meanwhile, and what is tried fares better than it will
+ * (sim/FINDINGS.md). So threads have lines of their own, as long as they are few. */
+static struct slot {
+	uint32_t of[2];
+} PK_ALIGNED(PK_CACHE_LINE) counts[SLOTS];
 
 /* From `then` to `now`; 0 if who has read the clock for `now` did so before. */
 static uint64_t between(uint64_t then, uint64_t now)
@@ -36,15 +40,19 @@ static uint64_t elapsed(uint64_t now)
 	return between(pk_load_relaxed(&trial.began), now);
 }
 
-/* Which way is tried in that phase: one, twice the other, twice the first, ... so that who becomes busier meanwhile, or less, favours none. */
-static unsigned way_in(uint64_t phase)
-{
-	return (unsigned)((phase + 1) / 2 % 2);
-}
-
+/* Which way is tried then: one, twice the other, twice the first, ... so that who becomes busier meanwhile, or less, favours none. */
 static unsigned way_at(uint64_t since)
 {
-	return way_in(since / PK_TRIAL_PHASE_NS);
+	return (unsigned)(since / PK_TRIAL_PHASE_NS + 1) / 2 % 2;
+}
+
+static uint32_t sum(unsigned way)
+{
+	uint32_t all = 0;
+
+	for (unsigned n = 0; n < SLOTS; n++)
+		all += pk_load_relaxed(&counts[n].of[way]);
+	return all;
 }
 
 static bool is_apart(const struct pk_gate *gate)
@@ -63,29 +71,11 @@ static void go(struct pk_gate *gate, bool apart)
 		pk_and_relaxed(&gate->flags, ~PK_FLAG_APART);
 }
 
-/* The thread has taken it so often. It adds that to the counts once in a phase, in the next one: they are far away, and it has the mutex
- * that all wait for. (To do so in the midst of a phase makes others look away meanwhile, so that what is tried fares better
- * than it will.) */
-static void tally(unsigned n, uint64_t since)
-{
-	const unsigned phase = since < PK_TRIAL_NS ? (unsigned)(since / PK_TRIAL_PHASE_NS) : PK_TRIAL_PHASES;
-	const uint16_t of = (uint16_t)(pk_load_relaxed(&trial.began) / BEGAN_UNIT_NS << PHASE_BITS | phase), was = pk_self.tally.of;
-
-	if (was != of) {
-		if (was >> PHASE_BITS == of >> PHASE_BITS && pk_self.tally.n)
-			pk_add_relaxed(&trial.counts[way_in(was % (1 << PHASE_BITS))], pk_self.tally.n);
-		pk_self.tally.of = of;
-		pk_self.tally.n = 0;
-	}
-	if (phase < PK_TRIAL_PHASES && since % PK_TRIAL_PHASE_NS >= PK_TRIAL_PHASE_NS / 2)
-		pk_self.tally.n = (uint16_t)(pk_self.tally.n + n);
-}
-
 static void begin(struct pk_gate *gate, uint64_t now)
 {
 	uintptr_t seen = pk_load_acquire(&trial.lock); /* T1 */
 	unsigned pauses = pk_load_relaxed(&trial.last) == (uintptr_t)gate ? pk_load_relaxed(&trial.pauses) : 1;
-	const bool was = is_apart(gate);
+	const uint64_t flags = pk_load_relaxed(&gate->flags);
 
 	if (seen ? elapsed(now) < PK_TRIAL_NS + PK_TRIAL_PAUSE_NS
 		 : between(pk_load_relaxed(&trial.ended), now) < (uint64_t)pauses * PK_TRIAL_PAUSE_NS)
@@ -93,9 +83,10 @@ static void begin(struct pk_gate *gate, uint64_t now)
 	if (!pk_cas_relaxed(&trial.lock, &seen, (uintptr_t)gate | BUSY))
 		return;
 	pk_store_relaxed(&trial.began, now);
-	pk_store_relaxed(&trial.was, was);
-	pk_store_relaxed(&trial.counts[0], 0);
-	pk_store_relaxed(&trial.counts[1], 0);
+	pk_store_relaxed(&trial.was, !!(flags & PK_FLAG_APART));
+	pk_store_relaxed(&trial.back, !!(flags & PK_FLAG_BACK));
+	for (unsigned way = 0; way < 2; way++)
+		pk_store_relaxed(&trial.counted[way], sum(way));
 	seen = (uintptr_t)gate | BUSY;
 	if (!pk_cas_release(&trial.lock, &seen, (uintptr_t)gate)) /* T1 */
 		return;
@@ -107,15 +98,16 @@ static void end(struct pk_gate *gate, uint64_t now)
 {
 	uintptr_t seen = (uintptr_t)gate;
 	uint32_t queued, apart, pauses = 1;
-	bool was, is, decided;
+	bool was, is, decided, back;
 
 	if (!pk_cas_relaxed(&trial.lock, &seen, (uintptr_t)gate | BUSY))
 		return;
-	queued = pk_load_relaxed(&trial.counts[0]);
-	apart = pk_load_relaxed(&trial.counts[1]);
+	queued = sum(0) - pk_load_relaxed(&trial.counted[0]);
+	apart = sum(1) - pk_load_relaxed(&trial.counted[1]);
 	was = pk_load_relaxed(&trial.was);
 	decided = queued >= PK_TRIAL_LEAST && apart >= PK_TRIAL_LEAST;
 	is = decided ? apart > queued - queued / PK_TRIAL_SHARE : was;
+	back = decided ? !is : pk_load_relaxed(&trial.back); /* who queued as that was tried has said so, too (turn.c) */
 	if (pk_load_relaxed(&trial.last) == (uintptr_t)gate && was == is) {
 		pauses = 2 * pk_load_relaxed(&trial.pauses);
 		pauses = pauses < PK_TRIAL_PAUSES ? pauses : PK_TRIAL_PAUSES;
@@ -123,7 +115,7 @@ static void end(struct pk_gate *gate, uint64_t now)
 	pk_store_relaxed(&trial.ended, now);
 	pk_store_relaxed(&trial.last, (uintptr_t)gate);
 	pk_store_relaxed(&trial.pauses, pauses);
-	pk_and_relaxed(&gate->flags, ~(decided ? PK_FLAG_TRIED | PK_FLAG_PROVED : PK_FLAG_TRIED));
+	pk_and_relaxed(&gate->flags, ~(PK_FLAG_TRIED | PK_FLAG_PROVED | (back ? 0 : PK_FLAG_BACK)));
 	go(gate, is);
 	if (decided && !is)
 		pk_or_relaxed(&gate->flags, PK_FLAG_PROVED | PK_FLAG_BACK);
@@ -141,11 +133,12 @@ void pk_trial_tell(struct pk_gate *gate, uint64_t now)
 		return;
 	}
 	since = elapsed(now);
-	tally(n, since);
 	if (since >= PK_TRIAL_NS) {
 		end(gate, now);
 		return;
 	}
+	if (n && since % PK_TRIAL_PHASE_NS >= PK_TRIAL_PHASE_NS / 2)
+		pk_add_relaxed(&counts[(unsigned)pk_self.tid % SLOTS].of[way_at(since)], n);
 	go(gate, way_at(since));
 }
 

@@ -18,8 +18,8 @@
  *	1 -> 0	by who has waited so for too long (pthread/word.c)
  * State of PK_FLAG_PROVED (that the mutex's users come back is not doubted: pthread/turn.c)
  *	0 -> 1	by who ends a trial that says that to queue is better
- *	1 -> 0	by who ends one that says the contrary
- * Hints, both: one that is lost, or is set by chance, costs some speed until the next trial. Mutexes that come and go, and a fork
+ *	1 -> 0	by who ends another one
+ * Hints, all: one that is lost, or is set by chance, costs some speed until the next trial. Mutexes that come and go, and a fork
  * in the midst of it, leave a trial without an end; the next one takes its place. So may one of two that begin at the same moment.
  *
  * Ledger
@@ -36,8 +36,7 @@ enum {
 	 * sleepers of the way before have to wake up. */
 	PK_TRIAL_PHASE_NS = 1000000,
 	PK_TRIAL_PHASES = 8,
-	/* And half a one more, in which what has been counted in the last one is told. */
-	PK_TRIAL_NS = PK_TRIAL_PHASES * PK_TRIAL_PHASE_NS + PK_TRIAL_PHASE_NS / 2,
+	PK_TRIAL_NS = PK_TRIAL_PHASES * PK_TRIAL_PHASE_NS,
 	/* Fewer than so many of either way say nothing. */
 	PK_TRIAL_LEAST = 100,
 	/* Apart is better if so small a part is missing: less is done for it, by fewer CPUs. */
@@ -50,8 +49,8 @@ enum {
 	 * dated. */
 	PK_TRIAL_ASKS = 256,
 	PK_TRIAL_ASKS_APART = 16,
-	/* A thread looks at the clock after so many. If it waits apart it may not do so before, so what it counts in one turn may be taken
-	 * for the next one's; they are few. (As are those left from another trial, which may have been of another mutex.) */
+	/* A thread tells of so many at once. If it waits apart it may not look at the clock before, so what it counts in one turn it may
+	 * tell in the next; they are few. (As are those left from another trial, which may have been of another mutex.) */
 	PK_TRIAL_COUNTS = 16,
 };
 
@@ -70,7 +69,7 @@ PK_INLINE enum pk_trial_way pk_trial_way(struct pk_gate *gate, uint64_t flags, u
 	return open || flags & (PK_FLAG_TRIED | PK_FLAG_APART) ? pk_trial_find(gate, flags, now) : PK_TRIAL_SAYS_NOTHING;
 }
 
-/* Note what the thread has counted, and tell of the phase before. It has the mutex, or waits for it. */
+/* Tell of what the thread has counted. It has the mutex, or waits for it. */
 void pk_trial_tell(struct pk_gate *gate, uint64_t now);
 
 /* The thread has taken a mutex that is tried. */

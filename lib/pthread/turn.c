@@ -177,14 +177,14 @@ static bool is_used_again(const struct pk_site *at)
 	if (pk_self.soon && !said)
 		pk_or_relaxed(&at->gate->flags, PK_FLAG_BACK);
 	if (pk_self.soon || (said && pk_self.back)) {
-		if (pk_self.doubted == at->word)
-			pk_self.doubts = 0;
+		if (pk_self.doubts.word == at->word)
+			pk_self.doubts.times = 0;
 		return true;
 	}
 	if (!said)
 		return false;
-	pk_self.doubted = at->word;
-	if (++pk_self.doubts % DOUBT || pk_site_flags(at) & PK_FLAG_PROVED)
+	pk_self.doubts.word = at->word;
+	if (++pk_self.doubts.times % DOUBT || pk_site_flags(at) & PK_FLAG_PROVED)
 		return true;
 	pk_and_relaxed(&at->gate->flags, ~PK_FLAG_BACK);
 	return false;
@@ -216,8 +216,7 @@ static bool waits_apart(const struct pk_site *at, const struct pk_admit_ops *ops
 	if (!pk_self.came || !pk_lot_adapts_to(at, socket))
 		return false;
 	if (ops->policy == PK_POLICY_shfl)
-		way = pk_trial_way(at->gate, flags, pk_self.came,
-				   flags & PK_FLAG_BACK || pk_self.soon || (pk_sockets > 1 && !pk_lot_pays(at)));
+		way = pk_trial_way(at->gate, flags, pk_self.came, flags & PK_FLAG_BACK || pk_self.soon);
 	switch (way) {
 	case PK_TRIAL_APART: /* as if nobody came back */
 		pk_self.back = pk_self.soon = pk_self.late = false;
@@ -227,7 +226,11 @@ static bool waits_apart(const struct pk_site *at, const struct pk_admit_ops *ops
 			pk_or_relaxed(&at->gate->flags, PK_FLAG_BACK);
 		return false;
 	default:
-		return !is_used_again(at) && may_wait_apart(at, ops, socket, !pk_lot_pays(at));
+		if (is_used_again(at) || !may_wait_apart(at, ops, socket, !pk_lot_pays(at)))
+			return false;
+		if (pk_sockets > 1) /* as the order does not pay: whether it is better so is to be tried */
+			pk_trial_way(at->gate, flags, pk_self.came, true);
+		return true;
 	}
 }
 

@@ -57,13 +57,11 @@ struct pk_thread {
 	uint8_t greed;	 /* and for what it had stolen */
 	uint8_t aways;	 /* for how many long waits in queues it is known why: heads look away (rt/spin.c) */
 	uint8_t napped, no_naps; /* how often it has napped in vain, and for how many times it does not (pthread/word.c) */
-	/* For which word it has not come back at once, though its users are said to do so, and how often for such words (pthread/turn.c). */
-	const int *doubted;
-	unsigned doubts;
-	/* How often it has taken a mutex in that phase of that trial (pthread/trial.c). */
+	/* How often it has not come back at once for locks whose users are said to do so, and for which word last (pthread/turn.c). */
 	struct {
-		uint16_t of, n;
-	} tally;
+		const int *word;
+		unsigned times;
+	} doubts;
 	/* The one that it has stolen last: so many rounds after that time, and not at the first try (pthread/word.c). */
 	struct {
 		const int *word;
@@ -82,7 +80,7 @@ struct pk_thread {
 	uint8_t calm;  /* waits for condition variables with a timer, but no deadline, since one without was roused; 64 at most */
 	uint8_t bypasses; /* how often it has waited apart, where few of these waits are dated (pthread/turn.c) */
 	uint8_t asked;	  /* how often it has waited for mutexes whose users come back, */
-	uint8_t counted;  /* and how often it has taken one that is tried, since it has looked at the clock for that (pthread/trial.h) */
+	uint8_t counted;  /* and how often it has taken one that is tried, since it has told of that (pthread/trial.h) */
 	int parent;    /* the tid that it had before the last fork */
 	uint8_t crowded; /* how often it has found the mutex taken when it was woken in a hall, of late, */
 	uint16_t aloof;	 /* and for how many waits it does not sleep there (pthread/cond.c) */
