@@ -14,7 +14,7 @@ struct pk_site {
 	int *word;
 	struct pk_gate *gate; /* by which they do */
 	unsigned spin;	      /* how long a head spins (rt/spin.h) */
-	bool marks;	      /* the gate is a mutex's: it has a policy (base/layout.h), and may keep PK_FLAG_SLOW, _BACK, _TRIED and _APART */
+	bool marks;	      /* the gate is a mutex's: it has a policy (base/layout.h), and may keep PK_FLAG_SLOW, _BACK, _TRIED, _APART and _PROVED */
 	/* Null, or for words whose holder merely waits for something else: takes that, if it is free, for who
 	 * has slept for long and does not have the word. */
 	bool (*pass)(const int *word);

@@ -259,6 +259,9 @@ START_TEST(is_counted)
 
 	make_with("shfl", "1x8", "auto");
 	ck_assert(pk_thread_start());
+	/* What a trial has found keeps nobody from the short way. */
+	ck_assert(pk_mutex_is_plain(PK_FLAG_PROVED | PK_FLAG_BACK, pk_self.tid) && pk_mutex_is_plain(PK_FLAG_APART, pk_self.tid));
+	ck_assert(!pk_mutex_is_plain(PK_FLAG_TRIED, pk_self.tid));
 	pthread_mutexattr_init(&attr);
 	pthread_mutexattr_settype(&attr, types[_i]);
 	ck_assert_int_eq(pk_mutex_init(&mutex, &attr), 0);
@@ -430,6 +433,7 @@ START_TEST(has_had_enough)
 	} table[] = {{"1x8", PK_FLAG_APART, 320, PK_FLAG_BACK},
 		     {"2x8", PK_FLAG_APART, 320, PK_FLAG_BACK},
 		     {"2x8", 0, 320, PK_FLAG_BACK},
+		     {"2x8", 0, 32, PK_FLAG_BACK},
 		     {"1x8", PK_FLAG_APART, 32, PK_FLAG_BACK},
 		     {"2x8", PK_FLAG_APART, 32, PK_FLAG_BACK},
 		     {"1x8", PK_FLAG_APART | PK_FLAG_BACK, 0, PK_FLAG_APART | PK_FLAG_BACK},
@@ -710,5 +714,5 @@ START_TEST(goes_over_without_a_node)
 END_TEST
 
 UNIT("trial", {is_asked_for, 6}, {by_turns, 2}, {is_decided, 13}, {first_half_is_not_looked_at, 1}, {is_summed_up, 3}, {is_tried_again, 1}, {one_at_a_time, 1}, {is_counted, 4},
-     {waits_apart, 11}, {asks, 8}, {queues, 4}, {has_had_enough, 10},
+     {waits_apart, 11}, {asks, 8}, {queues, 4}, {has_had_enough, 11},
      {goes_over_beside_a_sleeper, 12}, {goes_over_with_a_deadline, 8}, {goes_over_without_a_node, 4})
