@@ -15,7 +15,7 @@ enum {
 static struct {
 	uintptr_t lock; /* the gate that is tried, or 0 */
 	uint64_t began;
-	uint32_t was, back;   /* whether PK_FLAG_APART and _BACK were set before */
+	uint32_t was, back; /* whether PK_FLAG_APART and _BACK were set before */
 	uint32_t counted[2]; /* the sums of all counts when it began */
 	uint64_t ended;	    /* the last trial, which was of `last`: that one is not tried again before so many pauses, no other before one */
 	uintptr_t last;
