@@ -58,7 +58,7 @@ def add(commands):
     parser.add_argument("--contestant", metavar="SPEC", action="append",
                         help="who runs; the first is what the others are compared with (glibc and parkade)")
     parser.add_argument("--library", metavar="FILE", help="the library, where it is not the one installed")
-    parser.add_argument("--pairs", type=arguments.positive(int, 1000), metavar="K", help="rounds of each cell (3 or 5)")
+    parser.add_argument("--pairs", type=arguments.positive(int, 1000), metavar="K", help="rounds of each cell, at least (3 or 5)")
     parser.add_argument("--seconds", type=arguments.positive(float, 3600), metavar="S", help="how long a run takes (0.15 to 0.5)")
     parser.add_argument("--output", metavar="DIRECTORY", help="where the report goes (parkade-bench-DATE)")
     parser.add_argument("--resume", metavar="DIRECTORY", help="go on with what is there, with its options")
