@@ -169,8 +169,9 @@ static bool barge(const struct pk_site *at, struct pk_record *r, unsigned socket
 }
 
 /* Whether those who have the lock come back for it at once. Who does says so, and who has been woken for nothing many times, as
- * somebody does (word.c); it is doubted by who never does, unless that to queue is better has been tried. `came` is known. */
-static bool is_used_again(const struct pk_site *at)
+ * somebody does (word.c); it is doubted by who never does, unless it has been tried that to queue is better: by the policy of which that is tried. `came` is
+ * known. */
+static bool is_used_again(const struct pk_site *at, const struct pk_admit_ops *ops)
 {
 	bool said = pk_site_flags(at) & PK_FLAG_BACK;
 
@@ -184,7 +185,7 @@ static bool is_used_again(const struct pk_site *at)
 	if (!said)
 		return false;
 	pk_self.doubts.word = at->word;
-	if (++pk_self.doubts.times % DOUBT || pk_site_flags(at) & PK_FLAG_PROVED)
+	if (++pk_self.doubts.times % DOUBT || (pk_site_flags(at) & PK_FLAG_PROVED && ops->policy == PK_POLICY_shfl))
 		return true;
 	pk_and_relaxed(&at->gate->flags, ~PK_FLAG_BACK);
 	return false;
@@ -226,7 +227,7 @@ static bool waits_apart(const struct pk_site *at, const struct pk_admit_ops *ops
 			pk_or_relaxed(&at->gate->flags, PK_FLAG_BACK);
 		return false;
 	default:
-		if (is_used_again(at) || !may_wait_apart(at, ops, socket, !pk_lot_pays(at)))
+		if (is_used_again(at, ops) || !may_wait_apart(at, ops, socket, !pk_lot_pays(at)))
 			return false;
 		if (pk_sockets > 1) /* as the order does not pay: whether it is better so is to be tried */
 			pk_trial_way(at->gate, flags, pk_self.came, true);

@@ -187,6 +187,12 @@ START_TEST(tells_who_comes_back)
 	for (unsigned n = 1; n <= 130; n++)
 		ck_assert_int_eq(pk_turn_wait(&at, &deadline), ETIMEDOUT);
 	ck_assert_uint_ne(gate.flags & PK_FLAG_BACK, 0);
+	/* By another policy nothing is tried, so it is doubted. */
+	ck_assert(pk_policy_select("mcs") == PK_POLICY_mcs);
+	for (unsigned n = 1; n <= 130; n++)
+		ck_assert_int_eq(pk_turn_wait(&at, &deadline), ETIMEDOUT);
+	ck_assert_uint_eq(gate.flags & PK_FLAG_BACK, 0);
+	ck_assert(pk_policy_select("shfl") == PK_POLICY_shfl);
 	gate.flags &= ~PK_FLAG_PROVED;
 	pk_self.doubts.times = 0;
 	/* That it comes back at once for another lock does not matter. */

@@ -130,6 +130,7 @@ START_TEST(is_decided)
 	gate.flags = (table[_i].was ? PK_FLAG_APART : 0) | before;
 	says_back = true;
 	try_it(&gate, table[_i].queued, table[_i].apart, START);
+	says_back = false;
 	ck_assert_uint_eq(flags(), table[_i].is ? PK_FLAG_APART : 0);
 	ck_assert_uint_eq(gate.flags & PK_FLAG_PROVED, decided && !table[_i].is ? PK_FLAG_PROVED : 0);
 	ck_assert_uint_eq(gate.flags & PK_FLAG_BACK, (decided ? !table[_i].is : before > 0) ? PK_FLAG_BACK : 0);

@@ -215,7 +215,7 @@ def measure(args):
               "off (PARKADE_POLICY=glibc); without it after `parkade system disable'", file=sys.stderr)
     estimate = sum(cell.seconds(seconds) for cell in plan) * rounds * len(contestants)
     print(f"{len(plan)} cells, {rounds} rounds of {', '.join(c.name for c in contestants)}: about "
-          f"{estimate / 60:.0f} minutes", file=sys.stderr)
+          f"{estimate / 60:.0f} minutes, and more where rounds differ", file=sys.stderr)
     try:
         Bench(results, contestants, rounds, seconds, os.path.join(place, DATA)).all(plan)
     except KeyboardInterrupt:
