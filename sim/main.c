@@ -352,7 +352,8 @@ static void report(void)
 		ops += sim_measure.ops[i];
 	fair = fairness(ops);
 	printf("simulated,%s,%u,%s,%s%s,%u,%llu,%llu,%llu,%.4f,%.4f,%llu", sim_machine.title, sim_cpus_in_use(),
-	       asked.load->name, asked.textbook ? "textbook-" : "", asked.textbook ? asked.textbook->name : pk_config.policy, asked.load_options.threads, U(asked.seed), U(asked.us), U(ops),
+	       asked.load->name, asked.textbook ? "textbook-" : "",
+	       asked.textbook ? asked.textbook->name : pk_config.policy, asked.load_options.threads, U(asked.seed), U(asked.us), U(ops),
 	       (double)ops / (double)asked.us, fair, U(sim_measure.taken));
 	for (int l = 0; l <= SIM_LEVELS; l++)
 		printf(",%llu", U(sim_measure.handed[l]));

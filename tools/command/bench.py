@@ -3,7 +3,8 @@
 """parkade bench: glibc's locks and the library's, or whichever, measured in turns.
 
 The contestants run one after the other, round by round, so that what disturbs meets all of them. A round that others
-disturbed is run again, a few times; a cell whose rounds differ gets more of them, whichever way they point. Everything is written down after each cell, so an interrupted run can go on.
+disturbed is run again, a few times; a cell whose rounds differ gets more of them, whichever way they point. Everything
+is written down after each cell, so an interrupted run can go on.
 """
 
 import argparse
@@ -215,7 +216,7 @@ def measure(args):
               "off (PARKADE_POLICY=glibc); without it after `parkade system disable'", file=sys.stderr)
     estimate = sum(cell.seconds(seconds) for cell in plan) * rounds * len(contestants)
     print(f"{len(plan)} cells, {rounds} rounds of {', '.join(c.name for c in contestants)}: about "
-          f"{estimate / 60:.0f} minutes, and more where rounds differ", file=sys.stderr)
+          f"{estimate / 60:.0f} minutes{'' if options['size'] == 'quick' else ', and more where rounds differ'}", file=sys.stderr)
     try:
         Bench(results, contestants, rounds, seconds, os.path.join(place, DATA)).all(plan)
     except KeyboardInterrupt:
