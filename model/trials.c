@@ -34,7 +34,8 @@ static bool is_apart(const struct pk_gate *gate)
 
 static void tell(struct pk_gate *gate, unsigned n, uint64_t now)
 {
-	pk_self.counted = (uint8_t)n;
+	pk_trial_tell(gate, now); /* what it has counted is of that time */
+	pk_self.counted = (int8_t)n;
 	pk_trial_tell(gate, now);
 }
 
@@ -49,7 +50,7 @@ static void count(struct pk_gate *gate, uint64_t start)
 	for (unsigned n = 0; n < QUEUED; n += PK_TRIAL_COUNTS)
 		tell(gate, PK_TRIAL_COUNTS, at_phase(start, 0));
 	for (unsigned n = 0; n < APART; n += PK_TRIAL_COUNTS)
-		tell(gate, PK_TRIAL_COUNTS, at_phase(start, 1));
+		tell(gate, PK_TRIAL_COUNTS, at_phase(start, 2));
 }
 
 static void setup(void)

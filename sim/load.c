@@ -4,11 +4,12 @@
 #include "sim/load.h"
 
 extern const struct sim_load sim_lbench, sim_line, sim_empty, sim_leveldb, sim_avl, sim_hash, sim_barrier, sim_dedup,
-	sim_malloc, sim_wakeup, sim_after, sim_turns, sim_cache;
+	sim_malloc, sim_wakeup, sim_after, sim_turns, sim_cache, sim_pool, sim_buffer,
+	sim_sent;
 
 const struct sim_load *const sim_loads[] = {&sim_lbench,  &sim_line,  &sim_empty,  &sim_leveldb, &sim_avl,  &sim_hash,
 					    &sim_barrier, &sim_dedup, &sim_malloc, &sim_wakeup, &sim_after, &sim_turns,
-					    &sim_cache};
+					    &sim_cache,	  &sim_pool,   &sim_buffer, &sim_sent};
 const unsigned sim_load_count = sizeof(sim_loads) / sizeof(sim_loads[0]);
 
 void sim_lock(struct sim_lock *l)

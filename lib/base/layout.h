@@ -146,7 +146,8 @@ struct pk_cond {
 		uint32_t sequence;
 	};
 	uintptr_t at; /* the address at which somebody waits, or has waited */
-	uint16_t apart; /* how often all would best have been woken by one call, in a row; 2 at most */
+	uint8_t apart;	/* how often all would best have been woken by one call, in a row; 2 at most */
+	uint8_t few;	/* 1: the last to be signalled was one; 2: several were at once; 0: nobody has been yet */
 	uint16_t hall;	/* 1 + the number of its hall (rt/hall.h), or 0 */
 	uint32_t unused[2 - sizeof(uintptr_t) / 4];
 	uint32_t refs; /* glibc's __wrefs: flags, and 8 for each waiter */

@@ -78,6 +78,7 @@
 #include "pthread/cond-shared.h"
 #include "pthread/lot.h"
 #include "pthread/mutex.h"
+#include "pthread/trial.h"
 #include "pthread/turn.h"
 #include "rt/clock.h"
 #include "rt/control.h"
@@ -120,6 +121,8 @@ enum {
 	HELD_FAR = 5,
 	/* So many at most, or a signal to one of them would wake many who have its bit, for nothing. */
 	CROWD_MOST = 256,
+	/* With fewer waiters it is not worth while to try how to wait for the mutex. */
+	SEVERAL = 3,
 	/* Not who has had to wait for the mutex then by so much more than every third time; for so many waits. */
 	CROWDED = 30,
 	ALOOF = 1000,
@@ -504,6 +507,12 @@ static void rouse(const struct pk_waiter *w)
 		pk_futex_wake(&w->status, 1);
 }
 
+/* Who is moved alone is to wait as those do who wait for m, the caller's: at its word, or in its queue (pthread/trial.h). */
+static bool is_apart(const struct pk_mutex *m, const struct pk_admit_ops *ops)
+{
+	return (pk_load_relaxed(&m->kind) & (PK_FLAG_APART | PK_FLAG_QUEUE)) == PK_FLAG_APART && ops->policy == PK_POLICY_shfl;
+}
+
 /* Those of the chain, who wait with the same mutex, have been signalled. Unless the caller is its owner they may have
  * given up meanwhile, and the mutex may be gone. */
 static void deliver_to(struct pk_queue *home, bool owner, struct pk_waiter *first)
@@ -517,7 +526,8 @@ static void deliver_to(struct pk_queue *home, bool owner, struct pk_waiter *firs
 		wake_each(first);
 	} else if (!owner) {
 		wake(first);
-	} else if ((ops = pk_policy_for(pk_mutex_policy(m))) && ops->splice) { /* its holder may look at it */
+	} else if ((ops = pk_policy_for(pk_mutex_policy(m))) && ops->splice && /* its holder may look at it */
+		   (pk_load_relaxed(&first->next) || !is_apart(m, ops))) {
 		for (last = first; pk_count_in(pk_self.record, PK_STAT_morphed), next = pk_load_relaxed(&last->next); n++)
 			last = next;
 		ops->splice(home, first, last, &m->lock);
@@ -533,9 +543,9 @@ static void deliver_to(struct pk_queue *home, bool owner, struct pk_waiter *firs
 	}
 }
 
-/* The only waiter that there was is woken at once, though the caller holds its mutex: nobody else is there to fight for it, and
+/* Who was alone, or one of two, is woken at once, though the caller holds its mutex: hardly anybody else is there to fight for it, and
  * by the time that the waiter is up the mutex has been let go. To move it would cost a system call before the one that wakes
- * it, and both threads wait for that. So are a few, where they may spin: in the queue each would take lines from one another while the
+ * it, and both threads wait for that; and a second one would be woken only when the first one is up. So are a few, where they may spin: in the queue each would take lines from one another while the
  * others wait for it (sim/FINDINGS.md). */
 static bool goes_ahead(struct pk_queue *owned, const struct pk_waiter *w)
 {
@@ -550,12 +560,12 @@ static bool goes_ahead(struct pk_queue *owned, const struct pk_waiter *w)
 	       !(pk_load_relaxed(&m->kind) & (PK_FLAG_LOT | PK_FLAG_QUEUE));
 }
 
-/* The chain has been taken from the list; nobody else waits if `all`. A program may wait with several mutexes, one after the
+/* The chain has been taken from the list; nobody else waits, or one, if `few`. A program may wait with several mutexes, one after the
  * other. (At the same time it must not, says POSIX; it works all the same.) */
-static void deliver(struct pk_queue *owned, struct pk_waiter *chain, bool all)
+static void deliver(struct pk_queue *owned, struct pk_waiter *chain, bool few)
 {
 	chain = wake_together(chain);
-	if (chain && all && goes_ahead(owned, chain)) {
+	if (chain && few && goes_ahead(owned, chain)) {
 		wake_each(chain);
 		return;
 	}
@@ -611,15 +621,24 @@ static void note_apart(struct pk_cond *c, bool apart)
 			times = seen;
 	}
 	if (times != seen)
-		pk_store_relaxed(&c->apart, (uint16_t)times);
+		pk_store_relaxed(&c->apart, (uint8_t)times);
+}
+
+/* So many are signalled at once. */
+static void note_few(struct pk_cond *c, unsigned n)
+{
+	uint8_t few = n > 1 ? 2 : 1;
+
+	if (n && c->few != few)
+		pk_store_relaxed(&c->few, few);
 }
 
 int pk_cond_signal_slow(pthread_cond_t *cond)
 {
 	struct pk_cond *c = pk_cond_of(cond);
 	struct pk_queue *home;
-	struct pk_waiter *w;
-	bool all;
+	struct pk_waiter *w, *last;
+	bool few;
 
 	PK_PROBE1(cond_signal, c);
 	if (is_glibcs(c))
@@ -629,11 +648,13 @@ int pk_cond_signal_slow(pthread_cond_t *cond)
 	take(c);
 	home = owned(c);
 	w = claim_one(c);
-	all = !last_of(c);
-	if (home || !all)
+	last = last_of(c);
+	few = !last || last == first_of(c);
+	if (home || last)
 		note_apart(c, false);
+	note_few(c, w != NULL);
 	let_go(c);
-	deliver(home, w, all);
+	deliver(home, w, few);
 	return 0;
 }
 
@@ -654,6 +675,7 @@ int pk_cond_broadcast_slow(pthread_cond_t *cond)
 	chain = claim_all(c, &n);
 	if (home || n >= CROWD)
 		note_apart(c, gathers(n, home));
+	note_few(c, n);
 	let_go(c);
 	deliver(home, chain, true);
 	return 0;
@@ -887,6 +909,21 @@ static unsigned manner_for(const struct pk_cond *c, const struct pk_deadline *de
 	return pk_doze_looks() ? PK_ENDLESS : PK_UNTIMED;
 }
 
+/* What those who share a mutex do between two waits for a condition variable nobody sees, so it is tried how they had better wait for the mutex
+ * (trial.h): where they are several who wait, for signals, and the mutex is waited for as well. The caller has it, and is to wait with node w. */
+static void ask_for_trial(const struct pk_cond *c, const struct pk_waiter *w)
+{
+	struct pk_mutex *m = w->home ? mutex_of(w->home) : NULL;
+	const struct pk_admit_ops *ops;
+
+	if (!pk_lot_adapts || !m || pk_load_relaxed(&c->few) != 1 || pk_load_relaxed(&c->refs) / PK_COND_WAITER < SEVERAL ||
+	    !(pk_load_relaxed(&m->lock) > 1 || pk_queue_busy(&m->queue)))
+		return;
+	ops = pk_policy_for(pk_mutex_policy(m));
+	if (ops && ops->policy == PK_POLICY_shfl && pk_spin_limit(w->socket))
+		pk_trial_ask(pk_mutex_gate(m));
+}
+
 /* Wait with node w. */
 static int wait_listed(struct pk_cond *c, pthread_mutex_t *mutex, struct pk_queue *home, struct pk_waiter *w,
 		       const struct pk_deadline *deadline)
@@ -908,6 +945,7 @@ static int wait_listed(struct pk_cond *c, pthread_mutex_t *mutex, struct pk_queu
 	/* release: pthread_cancel reads of the record what was written before */
 	pk_store_release(&w->status, pk_in_state(pk_load_relaxed(&w->status) + PK_STATE_MASK + 1, PK_BLOCKED));
 	list(c, w);
+	ask_for_trial(c, w);
 	pk_doze_begin(w, &pk_mutex_of(mutex)->lock, NULL, NULL);
 	pk_fence(); /* C3 */
 	if (pk_unlikely(pk_load_acquire(&r->cancelled)) && !pk_self.acts)

@@ -254,6 +254,8 @@ int pk_mutex_cond_unlock(pthread_mutex_t *mutex, bool *user)
 		(kind & (PK_KIND_SHARED | PK_KIND_ROBUST)) != PK_KIND_SHARED;
 	if (*user)
 		m->nusers++;
+	if (pk_unlikely(kind & PK_FLAG_TRIED))
+		pk_trial_discount();
 	return pk_mutex_unlock(mutex);
 }
 
@@ -283,13 +285,17 @@ void pk_mutex_cond_settle(pthread_mutex_t *mutex, struct pk_waiter *w, bool queu
 	struct pk_mutex *m = pk_mutex_of(mutex);
 	struct pk_site at = site(m, NULL);
 	struct pk_watched watched;
+	uint64_t kind;
 	bool watch;
 
 	watch = pk_watch_begin(&watched);
 	pk_turn_settle(&at, queued ? w : NULL, steal);
 	if (pk_unlikely(watch))
 		pk_watch_end(&watched, PK_WATCH_MUTEX, m, 0);
-	own(m, pk_load_relaxed(&m->kind), pk_self.tid);
+	kind = pk_load_relaxed(&m->kind);
+	if (pk_unlikely(kind & PK_FLAG_TRIED))
+		pk_trial_count(pk_mutex_gate(m));
+	own(m, kind, pk_self.tid);
 	if (user)
 		m->nusers--;
 }

@@ -5,12 +5,21 @@
 
 #include "base/atomic.h"
 
-_Static_assert((uint8_t)PK_TRIAL_ASKS == 0 && PK_TRIAL_ASKS % PK_TRIAL_ASKS_APART == 0 && PK_TRIAL_COUNTS <= UINT8_MAX, "they are counted in bytes");
+_Static_assert((uint8_t)PK_TRIAL_ASKS == 0 && PK_TRIAL_ASKS % PK_TRIAL_ASKS_APART == 0 && PK_TRIAL_COUNTS <= INT8_MAX, "they are counted in bytes");
 
 enum {
 	BUSY = 1,   /* in the address of a gate: its trial is just beginning, or ending */
+	/* Halves of phases are numbered, and trials as well, of which each has so many, or less. */
+	HALF_NS = PK_TRIAL_PHASE_NS / 2,
+	HALVES = 32,
+	/* In which all wait apart: one way, twice the other, twice the first, ... so that who becomes busier meanwhile, or less, favours none. */
+	ARE_APART = 0xf << 2 | 0xf << 10,
+	/* And which are looked at, as many of either way: late ones, as who has slept in the other way is to be awake. */
+	COUNT = 1 << 1 | 3 << 4 | 3 << 8 | 3 << 12 | 1 << 17,
 	SLOTS = 16, /* for what threads count */
 };
+
+uint8_t pk_trial_half PK_ALIGNED(PK_CACHE_LINE);
 
 static struct {
 	uintptr_t lock; /* the gate that is tried, or 0 */
@@ -40,10 +49,15 @@ static uint64_t elapsed(uint64_t now)
 	return between(pk_load_relaxed(&trial.began), now);
 }
 
-/* Which way is tried then: one, twice the other, twice the first, ... so that who becomes busier meanwhile, or less, favours none. */
-static unsigned way_at(uint64_t since)
+static unsigned half_at(uint64_t since)
 {
-	return (unsigned)(since / PK_TRIAL_PHASE_NS + 1) / 2 % 2;
+	return since < PK_TRIAL_NS ? (unsigned)(since / HALF_NS) : HALVES - 1;
+}
+
+/* Which way is tried then: apart, if it is not 0. */
+static unsigned way_in(unsigned half)
+{
+	return (unsigned)ARE_APART >> half & 1;
 }
 
 static uint32_t sum(unsigned way)
@@ -55,20 +69,13 @@ static uint32_t sum(unsigned way)
 	return all;
 }
 
-static bool is_apart(const struct pk_gate *gate)
-{
-	return pk_load_relaxed(&gate->flags) & PK_FLAG_APART;
-}
-
-/* From now on they wait in this way. */
+/* From now on they wait in this way, if the trial goes on: the caller may have been held up for long since it has seen that. */
 static void go(struct pk_gate *gate, bool apart)
 {
-	if (is_apart(gate) == apart)
-		return;
-	if (apart)
-		pk_or_relaxed(&gate->flags, PK_FLAG_APART);
-	else
-		pk_and_relaxed(&gate->flags, ~PK_FLAG_APART);
+	uint64_t seen = pk_load_relaxed(&gate->flags);
+
+	while (seen & PK_FLAG_TRIED && !(seen & PK_FLAG_APART) == apart && !pk_cas_relaxed(&gate->flags, &seen, seen ^ PK_FLAG_APART))
+		;
 }
 
 static void begin(struct pk_gate *gate, uint64_t now)
@@ -85,19 +92,21 @@ static void begin(struct pk_gate *gate, uint64_t now)
 	pk_store_relaxed(&trial.began, now);
 	pk_store_relaxed(&trial.was, !!(flags & PK_FLAG_APART));
 	pk_store_relaxed(&trial.back, !!(flags & PK_FLAG_BACK));
+	pk_store_relaxed(&pk_trial_half, (uint8_t)((pk_load_relaxed(&pk_trial_half) / HALVES + 1) * HALVES));
 	for (unsigned way = 0; way < 2; way++)
 		pk_store_relaxed(&trial.counted[way], sum(way));
 	seen = (uintptr_t)gate | BUSY;
 	if (!pk_cas_release(&trial.lock, &seen, (uintptr_t)gate)) /* T1 */
 		return;
-	go(gate, false);
 	pk_or_relaxed(&gate->flags, PK_FLAG_TRIED);
+	go(gate, false);
 }
 
 static void end(struct pk_gate *gate, uint64_t now)
 {
 	uintptr_t seen = (uintptr_t)gate;
 	uint32_t queued, apart, pauses = 1;
+	uint64_t found, flags;
 	bool was, is, decided, back;
 
 	if (!pk_cas_relaxed(&trial.lock, &seen, (uintptr_t)gate | BUSY))
@@ -115,31 +124,48 @@ static void end(struct pk_gate *gate, uint64_t now)
 	pk_store_relaxed(&trial.ended, now);
 	pk_store_relaxed(&trial.last, (uintptr_t)gate);
 	pk_store_relaxed(&trial.pauses, pauses);
-	pk_and_relaxed(&gate->flags, ~(PK_FLAG_TRIED | PK_FLAG_PROVED | (back ? 0 : PK_FLAG_BACK)));
-	go(gate, is);
-	if (decided && !is)
-		pk_or_relaxed(&gate->flags, PK_FLAG_PROVED | PK_FLAG_BACK);
+	found = (is ? PK_FLAG_APART : 0) | (decided && !is ? PK_FLAG_PROVED : 0) | (back ? PK_FLAG_BACK : 0);
+	flags = pk_load_relaxed(&gate->flags);
+	while (!pk_cas_relaxed(&gate->flags, &flags, (flags & ~(PK_FLAG_TRIED | PK_FLAG_APART | PK_FLAG_PROVED | PK_FLAG_BACK)) | found))
+		;
 	pk_store_release(&trial.lock, 0); /* T1 */
+}
+
+/* The thread has counted so many, in the half in which it was. */
+static void add(int n, unsigned trials)
+{
+	unsigned half = pk_self.half % HALVES;
+
+	if (n && (unsigned)COUNT >> half & 1 && pk_self.half / HALVES == trials)
+		pk_add_relaxed(&counts[(unsigned)pk_self.tid % SLOTS].of[way_in(half)], (uint32_t)n);
 }
 
 void pk_trial_tell(struct pk_gate *gate, uint64_t now)
 {
-	unsigned n = pk_self.counted;
-	uint64_t since;
+	unsigned was = pk_load_relaxed(&pk_trial_half), trials = was / HALVES, half;
+	int n = pk_self.counted;
 
 	pk_self.counted = 0;
 	if (pk_load_acquire(&trial.lock) != (uintptr_t)gate) { /* T1 */
 		pk_and_relaxed(&gate->flags, ~PK_FLAG_TRIED);
 		return;
 	}
-	since = elapsed(now);
-	if (since >= PK_TRIAL_NS) {
+	add(n, trials);
+	half = half_at(elapsed(now));
+	if (half == HALVES - 1) {
 		end(gate, now);
 		return;
 	}
-	if (n && since % PK_TRIAL_PHASE_NS >= PK_TRIAL_PHASE_NS / 2)
-		pk_add_relaxed(&counts[(unsigned)pk_self.tid % SLOTS].of[way_at(since)], n);
-	go(gate, way_at(since));
+	pk_self.half = (uint8_t)(trials * HALVES + half);
+	if (pk_self.half != was)
+		pk_store_relaxed(&pk_trial_half, pk_self.half);
+	go(gate, way_in(half));
+}
+
+/* Whether the caller is the one in so many who asks for a trial. */
+static bool asks(uint64_t flags)
+{
+	return (pk_self.asked++ + (unsigned)pk_self.tid) % (flags & PK_FLAG_BACK ? PK_TRIAL_ASKS : PK_TRIAL_ASKS_APART) == 0;
 }
 
 enum pk_trial_way pk_trial_find(struct pk_gate *gate, uint64_t flags, uint64_t now)
@@ -147,10 +173,16 @@ enum pk_trial_way pk_trial_find(struct pk_gate *gate, uint64_t flags, uint64_t n
 	if (flags & PK_FLAG_TRIED) {
 		pk_trial_tell(gate, now);
 		if (pk_load_acquire(&trial.lock) == (uintptr_t)gate) /* T1 */
-			return way_at(elapsed(now)) ? PK_TRIAL_APART : PK_TRIAL_QUEUES;
+			return way_in(half_at(elapsed(now))) ? PK_TRIAL_APART : PK_TRIAL_QUEUES;
 		flags = pk_load_relaxed(&gate->flags); /* it is over */
-	} else if ((pk_self.asked++ + (unsigned)pk_self.tid) % (flags & PK_FLAG_BACK ? PK_TRIAL_ASKS : PK_TRIAL_ASKS_APART) == 0) {
+	} else if (asks(flags)) {
 		begin(gate, now);
 	}
 	return flags & PK_FLAG_APART ? PK_TRIAL_APART : PK_TRIAL_SAYS_NOTHING;
+}
+
+void pk_trial_ask(struct pk_gate *gate)
+{
+	if (asks(pk_load_relaxed(&gate->flags)))
+		begin(gate, pk_clock_ns());
 }

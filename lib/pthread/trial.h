@@ -32,11 +32,11 @@
 #include "rt/thread.h"
 
 enum {
-	/* How long a way is tried at a time, and how often, both together. What is counted in the first half of it is not looked at:
-	 * sleepers of the way before have to wake up. */
-	PK_TRIAL_PHASE_NS = 1000000,
-	PK_TRIAL_PHASES = 8,
-	PK_TRIAL_NS = PK_TRIAL_PHASES * PK_TRIAL_PHASE_NS,
+	/* A trial is of so many phases, in each of which one way is tried, and of half of one more, in which threads tell of what they have
+	 * counted in the last one. */
+	PK_TRIAL_PHASE_NS = 2000000,
+	PK_TRIAL_PHASES = 9,
+	PK_TRIAL_NS = PK_TRIAL_PHASES * PK_TRIAL_PHASE_NS + PK_TRIAL_PHASE_NS / 2,
 	/* Fewer than so many of either way say nothing. */
 	PK_TRIAL_LEAST = 100,
 	/* Apart is better if so small a part is missing: less is done for it, by fewer CPUs. */
@@ -49,8 +49,7 @@ enum {
 	 * dated. */
 	PK_TRIAL_ASKS = 256,
 	PK_TRIAL_ASKS_APART = 16,
-	/* A thread tells of so many at once. If it waits apart it may not look at the clock before, so what it counts in one turn it may
-	 * tell in the next; they are few. (As are those left from another trial, which may have been of another mutex.) */
+	/* A thread tells of so many at once; or of less, when it counts the next one, if half a phase is over by then. */
 	PK_TRIAL_COUNTS = 16,
 };
 
@@ -69,14 +68,29 @@ PK_INLINE enum pk_trial_way pk_trial_way(struct pk_gate *gate, uint64_t flags, u
 	return open || flags & (PK_FLAG_TRIED | PK_FLAG_APART) ? pk_trial_find(gate, flags, now) : PK_TRIAL_SAYS_NOTHING;
 }
 
+/* To be called now and then by who has the mutex, and might learn something from a trial of it. */
+void pk_trial_ask(struct pk_gate *gate);
+
 /* Tell of what the thread has counted. It has the mutex, or waits for it. */
 void pk_trial_tell(struct pk_gate *gate, uint64_t now);
+
+/* Which trial it is, and which half of a phase. A hint. */
+extern uint8_t pk_trial_half;
 
 /* The thread has taken a mutex that is tried. */
 PK_INLINE void pk_trial_count(struct pk_gate *gate)
 {
+	if (pk_self.half != pk_load_relaxed(&pk_trial_half))
+		pk_trial_tell(gate, pk_clock_ns());
 	if (++pk_self.counted >= PK_TRIAL_COUNTS)
 		pk_trial_tell(gate, pk_clock_ns());
+}
+
+/* It goes to wait for a condition variable: that it came to the mutex does not count, as it may have been woken for nothing. */
+PK_INLINE void pk_trial_discount(void)
+{
+	if (pk_self.counted > -PK_TRIAL_COUNTS)
+		pk_self.counted--;
 }
 
 #endif

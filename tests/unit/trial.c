@@ -32,7 +32,9 @@ static void ask(struct pk_gate *g, uint64_t now)
 }
 
 /* The order in which the ways are tried. */
-static const bool apart_in[PK_TRIAL_PHASES] = {false, true, true, false, false, true, true, false};
+static const bool apart_in[PK_TRIAL_PHASES] = {false, true, true, false, false, true, true, false, false};
+/* The halves of phases that are looked at: 2.5 is the second half of the third one. */
+static const double looked_at[] = {0.5, 2, 2.5, 4, 4.5, 6, 6.5, 8.5};
 
 /* When so many percent of that phase are over. */
 static uint64_t at_phase(uint64_t start, unsigned phase, unsigned percent)
@@ -40,11 +42,14 @@ static uint64_t at_phase(uint64_t start, unsigned phase, unsigned percent)
 	return start + (uint64_t)phase * PK_TRIAL_PHASE_NS + percent * (uint64_t)PK_TRIAL_PHASE_NS / 100;
 }
 
-static void tell(struct pk_gate *g, unsigned n, uint64_t now)
+/* So many have been counted by then, and of late. */
+static void tell(struct pk_gate *g, int n, uint64_t now)
 {
-	pk_self.counted = (uint8_t)n;
+	pk_self.counted = 0;
 	pk_trial_tell(g, now);
-	ck_assert_uint_eq(pk_self.counted, 0);
+	pk_self.counted = (int8_t)n;
+	pk_trial_tell(g, now);
+	ck_assert_int_eq(pk_self.counted, 0);
 }
 
 static bool says_back; /* somebody, in a trial */
@@ -55,10 +60,10 @@ static void try_it(struct pk_gate *g, unsigned queued, unsigned apart, uint64_t 
 	ask(g, start);
 	ck_assert_uint_ne(g->flags & PK_FLAG_TRIED, 0);
 	g->flags |= says_back ? PK_FLAG_BACK : 0;
-	for (unsigned phase = 0; queued || apart; phase = (phase + 1) % PK_TRIAL_PHASES) {
+	for (unsigned phase = 0; queued || apart; phase = (phase + 2) % (PK_TRIAL_PHASES + 1)) {
 		unsigned *left = apart_in[phase] ? &apart : &queued, n = *left < PK_TRIAL_COUNTS ? *left : PK_TRIAL_COUNTS;
 
-		tell(g, n, at_phase(start, phase, 75));
+		tell(g, (int)n, at_phase(start, phase, 75));
 		*left -= n;
 	}
 	tell(g, 1, start + PK_TRIAL_NS);
@@ -138,18 +143,71 @@ START_TEST(is_decided)
 }
 END_TEST
 
-/* What is counted in the first half of a phase is of the way before. */
-START_TEST(first_half_is_not_looked_at)
+/* What is counted in the first phase of a way is not looked at, as sleepers of the one before are to wake up; but for the very first, of which the second half
+ * is. Nor is that of the last one's first half, or there would be more of it than of the other way. */
+START_TEST(late_halves_are_looked_at)
 {
-	gate.flags = PK_FLAG_APART;
+	unsigned apart = apart_in[_i / 2];
+	bool looked = false;
+
+	for (unsigned n = 0; n < sizeof(looked_at) / sizeof(looked_at[0]); n++)
+		looked |= 2 * looked_at[n] == _i;
 	ask(&gate, START);
-	for (unsigned n = 0; n < PK_TRIAL_PHASES; n++)
-		for (int i = 0; i < 5; i++) {
-			tell(&gate, 200, at_phase(START, n, apart_in[n] ? 49 : 51)); /* as if it were queued that has more of them */
-			tell(&gate, 100, at_phase(START, n, apart_in[n] ? 51 : 49));
-		}
+	tell(&gate, apart ? 110 : 90, at_phase(START, 0, 75));
+	tell(&gate, apart ? 90 : 110, at_phase(START, 2, 25));
+	tell(&gate, 20, START + (unsigned)_i * (PK_TRIAL_PHASE_NS / 2) + 1);
 	tell(&gate, 1, START + PK_TRIAL_NS);
-	ck_assert_uint_eq(flags(), 0);
+	ck_assert_uint_eq(flags(), looked ? PK_FLAG_APART : 0); /* or they are too few */
+}
+END_TEST
+
+/* What has been counted is of the half in which that was, whenever it is told; nothing of a trial that is over; and who finds that the half is
+ * another one tells of it before it counts on. */
+START_TEST(is_of_its_half)
+{
+	const uint64_t start = pk_clock_ns() + UINT64_C(3600000000000); /* now is before it has begun */
+
+	ask(&gate, start);
+	tell(&gate, 0, at_phase(start, 0, 75));
+	pk_self.counted = 120;
+	if (_i == 1) { /* another thread finds out */
+		pk_trial_half++;
+		pk_trial_count(&gate);
+		ck_assert_int_eq(pk_self.counted, 1);
+		ck_assert_uint_eq(pk_self.half, pk_trial_half);
+	} else if (_i == 2) {
+		pk_self.half = (uint8_t)(pk_self.half - 32); /* of an earlier one */
+	}
+	pk_trial_tell(&gate, at_phase(start, 2, 25));
+	ck_assert_int_eq(pk_self.counted, 0);
+	tell(&gate, 100, at_phase(start, 2, 75));
+	tell(&gate, 1, start + PK_TRIAL_NS);
+	ck_assert_uint_eq(gate.flags, _i == 2 ? 0 : PK_FLAG_PROVED | PK_FLAG_BACK);
+}
+END_TEST
+
+/* Who was held up as it told of what it had counted changes nothing when the trial is over. */
+START_TEST(is_over)
+{
+	gate.flags = _i ? PK_FLAG_APART : 0;
+	gate.flags |= PK_FLAG_LOT;
+	ask(&gate, START);
+	ck_assert_uint_eq(gate.flags, PK_FLAG_TRIED | PK_FLAG_LOT);
+	gate.flags = PK_FLAG_LOT | (_i ? PK_FLAG_APART : 0); /* another thread has ended it since this one looked */
+	pk_trial_tell(&gate, at_phase(START, _i ? 0 : 2, 25));
+	ck_assert_uint_eq(gate.flags, PK_FLAG_LOT | (_i ? PK_FLAG_APART : 0));
+}
+END_TEST
+
+/* Who has only waited for condition variables takes back what it has counted. */
+START_TEST(is_taken_back)
+{
+	ask(&gate, START);
+	tell(&gate, 120, at_phase(START, 0, 75));
+	tell(&gate, 100, at_phase(START, 2, 25));
+	tell(&gate, -PK_TRIAL_COUNTS, at_phase(START, 2, 75));
+	tell(&gate, -1, START + PK_TRIAL_NS);
+	ck_assert_uint_eq(gate.flags, 0); /* too few */
 }
 END_TEST
 
@@ -167,7 +225,7 @@ START_TEST(is_summed_up)
 		ask(first, start);
 		for (int n = 0; n < THREADS; n++) {
 			pk_self.tid = tid + n;
-			tell(first, 250, at_phase(start, 0, 75)); /* it would be queued that is better */
+			tell(first, 125, at_phase(start, 0, 75)); /* it would be queued that is better */
 		}
 		pk_self.tid = tid;
 		pk_trial_way(first, first->flags, start + PK_TRIAL_NS, true);
@@ -177,10 +235,10 @@ START_TEST(is_summed_up)
 	ask(&gate, start);
 	for (int n = 0; n < THREADS; n++) {
 		pk_self.tid = tid + n;
-		tell(&gate, 10, at_phase(start, (unsigned)n % 2, 75)); /* as many of either way */
+		tell(&gate, 10, at_phase(start, (unsigned)n % 2 * 2, 75)); /* as many of either way */
 	}
 	pk_self.tid = tid;
-	tell(&gate, 200, start + PK_TRIAL_NS); /* and these are of neither */
+	tell(&gate, 120, start + PK_TRIAL_NS); /* and these are of neither */
 	ck_assert_uint_eq(flags(), PK_FLAG_APART);
 	ck_assert_uint_eq(gate.flags & PK_FLAG_PROVED, 0);
 }
@@ -226,8 +284,8 @@ START_TEST(one_at_a_time)
 
 	ask(&other, START);
 	ck_assert_uint_eq(other.flags, PK_FLAG_TRIED);
-	tell(&other, 200, at_phase(START, 1, 75));
-	tell(&other, 200, at_phase(START, 2, 75));
+	tell(&other, 120, at_phase(START, 2, 75));
+	tell(&other, 120, at_phase(START, 6, 75));
 	gate.flags = PK_FLAG_APART;
 	ask(&gate, late - 1);
 	ck_assert_uint_eq(gate.flags, PK_FLAG_APART);
@@ -238,10 +296,10 @@ START_TEST(one_at_a_time)
 	/* What is counted of it stays if the thread waits for another one meanwhile. */
 	pk_self.counted = 5;
 	pk_trial_way(&other, 0, late, true);
-	ck_assert_uint_eq(pk_self.counted, 5);
+	ck_assert_int_eq(pk_self.counted, 5);
 	/* Nothing of the first one is in it. */
-	tell(&gate, 200, at_phase(late, 0, 75));
-	tell(&gate, 100, at_phase(late, 1, 75));
+	tell(&gate, 120, at_phase(late, 0, 75));
+	tell(&gate, 100, at_phase(late, 2, 75));
 	tell(&gate, 1, late + PK_TRIAL_NS);
 	ck_assert_uint_eq(gate.flags, PK_FLAG_PROVED | PK_FLAG_BACK);
 }
@@ -268,11 +326,11 @@ START_TEST(is_counted)
 	ck_assert_int_eq(pk_mutex_init(&mutex, &attr), 0);
 	ck_assert_int_eq(pk_mutex_lock(&mutex), 0);
 	ck_assert_int_eq(pk_mutex_unlock(&mutex), 0);
-	ck_assert_uint_eq(pk_self.counted, 0);
+	ck_assert_int_eq(pk_self.counted, 0);
 	ahead = pk_clock_ns() + UINT64_C(3600000000000); /* it has no end */
 	ask(pk_mutex_gate(m), ahead);
 	ck_assert_int_eq(pk_mutex_lock(&mutex), 0);
-	ck_assert_uint_eq(pk_self.counted, 1);
+	ck_assert_int_eq(pk_self.counted, 1);
 	ck_assert_int_eq(m->owner, pk_self.tid);
 	ck_assert_uint_eq(m->nusers, 1);
 	ck_assert_uint_eq(m->count, recursive);
@@ -283,15 +341,15 @@ START_TEST(is_counted)
 	ck_assert_int_eq(pk_mutex_unlock(&mutex), 0);
 	ck_assert_int_eq(pk_mutex_trylock(&mutex), 0);
 	ck_assert_int_eq(pk_mutex_unlock(&mutex), 0);
-	ck_assert_uint_eq(pk_self.counted, 1);
+	ck_assert_int_eq(pk_self.counted, 1);
 	ck_assert_int_eq(pk_mutex_timedlock(&mutex, &until), 0);
 	ck_assert_int_eq(pk_mutex_unlock(&mutex), 0);
-	ck_assert_uint_eq(pk_self.counted, 2);
+	ck_assert_int_eq(pk_self.counted, 2);
 	m->kind |= PK_FLAG_QUEUE; /* it goes by way of the queue, and tells before */
 	ck_assert_int_eq(pk_mutex_lock(&mutex), 0);
 	ck_assert_int_eq(m->owner, pk_self.tid);
 	ck_assert_int_eq(pk_mutex_unlock(&mutex), 0);
-	ck_assert_uint_eq(pk_self.counted, 1);
+	ck_assert_int_eq(pk_self.counted, 1);
 	ck_assert_uint_ne(m->kind & PK_FLAG_TRIED, 0);
 	ck_assert_int_eq(m->lock, 0);
 	ck_assert_uint_eq(m->nusers, 0);
@@ -299,6 +357,7 @@ START_TEST(is_counted)
 	memset(m, 0, sizeof(*m));
 	ask(&gate, ahead + PK_TRIAL_NS + PK_TRIAL_PAUSE_NS);
 	m->kind |= PK_FLAG_TRIED;
+	pk_self.half = pk_trial_half;
 	pk_self.counted = PK_TRIAL_COUNTS - 2;
 	for (unsigned n = 0; n < 2; n++) {
 		ck_assert_uint_ne(m->kind & PK_FLAG_TRIED, 0);
@@ -306,7 +365,7 @@ START_TEST(is_counted)
 		ck_assert_int_eq(pk_mutex_unlock(&mutex), 0);
 	}
 	ck_assert_uint_eq(m->kind & PK_FLAG_TRIED, 0);
-	ck_assert_uint_eq(pk_self.counted, 0);
+	ck_assert_int_eq(pk_self.counted, 0);
 }
 END_TEST
 
@@ -714,6 +773,6 @@ START_TEST(goes_over_without_a_node)
 }
 END_TEST
 
-UNIT("trial", {is_asked_for, 6}, {by_turns, 2}, {is_decided, 13}, {first_half_is_not_looked_at, 1}, {is_summed_up, 3}, {is_tried_again, 1}, {one_at_a_time, 1}, {is_counted, 4},
+UNIT("trial", {is_asked_for, 6}, {by_turns, 2}, {is_decided, 13}, {late_halves_are_looked_at, 2 * PK_TRIAL_PHASES}, {is_of_its_half, 3}, {is_over, 2}, {is_taken_back, 1}, {is_summed_up, 3}, {is_tried_again, 1}, {one_at_a_time, 1}, {is_counted, 4},
      {waits_apart, 11}, {asks, 8}, {queues, 4}, {has_had_enough, 11},
      {goes_over_beside_a_sleeper, 12}, {goes_over_with_a_deadline, 8}, {goes_over_without_a_node, 4})
