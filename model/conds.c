@@ -38,7 +38,8 @@ static void setup(void)
 	mc_name(&c->waiters.tail, 8, "the list's end");
 	mc_name(&c->lock, 4, "the list's lock");
 	mc_name(&c->refs, 4, "the list's count");
-	mc_name(&c->apart, 2, "how often crowds were woken");
+	mc_name(&c->apart, sizeof(c->apart), "how often crowds were woken");
+	mc_name(&c->few, sizeof(c->few), "how many were signalled last");
 	mc_name(&c->hall, 2, "the hall");
 	mc_name(&tokens, sizeof(tokens), "what is waited for");
 	mc_watch_word(&m->lock);
@@ -69,6 +70,13 @@ static void moved_setup(void)
 {
 	setup();
 	pk_mutex_of(&mutex)->kind |= PK_FLAG_LOT;
+}
+
+/* And to the word, though others are in the queue: so they wait, as far as is known (pthread/trial.h). */
+static void apart_setup(void)
+{
+	moved_setup();
+	pk_mutex_of(&mutex)->kind |= PK_FLAG_APART;
 }
 
 /* The window (admit/list.h) is wide to begin with. */
@@ -431,13 +439,16 @@ const struct mc_kind mc_cond_kinds[] = {{"cond-broadcast", setup, broadcast_body
 					{"cond-after", setup, after_body, final, MC_OTHERS},
 					{"cond-signal", setup, signal_body, final, MC_OTHERS},
 					{"cond-signal-moved", moved_setup, signal_body, final, MC_OTHERS},
+					{"cond-signal-apart", apart_setup, signal_body, final, MC_OTHERS},
 					{"cond-timed", setup, timed_body, final, MC_NONE},
 					{"cond-timed-moved", moved_setup, timed_body, final, MC_NONE},
+					{"cond-timed-apart", apart_setup, timed_body, final, MC_NONE},
 					{"cond-late", setup, late_body, final, MC_NONE},
 					{"cond-shared", shared_setup, broadcast_body, final, MC_OTHERS},
 					{"cond-shared-signal", shared_setup, signal_body, final, MC_OTHERS},
 					{"cond-refused", refused_setup, refused_body, refused_final, MC_NONE},
 					{"cond-cancel", cancel_setup, cancel_body, final, MC_NONE},
 					{"cond-crowd", setup, crowd_body, final, MC_NONE, false, &mutex.__data.__lock},
+					{"cond-crowd-apart", apart_setup, crowd_body, final, MC_NONE, false, &mutex.__data.__lock},
 					{"cond-barrier", setup, barrier_body, final, MC_NONE, false, &mutex.__data.__lock},
 					{NULL, NULL, NULL, NULL, MC_NONE}};

@@ -12,7 +12,8 @@
  * *Wait morphing*: the signal of a thread that holds the mutex does not wake its waiter
  * to fight for the mutex, but moves it, asleep, into the mutex's admission queue. There
  * it is like a waiter that has parked, and wakes when its turn comes. (But for one who is
- * alone, as many are, or a few: goes_ahead().) A thread that does
+ * alone, as many are, or a few: goes_ahead(); or, moved alone, to the mutex's word, where
+ * others wait there: is_apart().) A thread that does
  * not hold the mutex must not touch it, since it may be gone as soon as a waiter is let
  * loose. So it wakes those that it signals if they are few, or may spin; else the first, and the
  * others are a *chain* behind that one (`next`), which moves them when it has got the
@@ -40,7 +41,7 @@
  *	CLAIMED		SIGNALLED	that signal: it is to lock the mutex itself
  *	CLAIMED		PARKED		the mutex's holder: it is in the queue
  *	CLAIMED		HEAD		the mutex's holder, who is before it in the
- *					chain: it is to wait for the word
+ *					chain, or moves it alone: it is to wait for the word
  *	CLAIMED		ABANDONED	its thread, for a handler that has to wait; or when
  *					it has been behind another one for long (rt/doze.h)
  *	any		ORPHAN		the child of a fork
@@ -460,6 +461,7 @@ static void follow(struct pk_waiter *w, int *held)
 			return;
 		w = next;
 	}
+	pk_count_in(pk_self.record, PK_STAT_morphed);
 	if (!pk_list_move(w, pk_in_state(was, PK_HEAD), held))
 		pk_futex_wake(&w->status, 1);
 }
@@ -828,6 +830,24 @@ static void note_crowd(bool waited)
 	}
 }
 
+/* Have the mutex again as one that comes anew. `next`: who is behind it in a broadcast, or null; on return, if they are to be seen to. What
+ * locking it says. */
+static int lock_again(struct wait *s, struct pk_waiter **next)
+{
+	int ret;
+
+	if (pk_unlikely(*next != NULL)) {
+		wake_chain(); /* of the wait that this one, in a handler, has come into */
+		pk_self.chain = *next;
+	}
+	ret = pk_mutex_cond_lock(s->mutex, s->user);
+	if (*next && pk_self.chain != *next)
+		*next = NULL; /* such a wait has woken them */
+	else if (*next)
+		pk_self.chain = NULL;
+	return ret;
+}
+
 /* Something has become of the node: have the mutex again. What locking it says. */
 static int resume(struct wait *s)
 {
@@ -843,13 +863,15 @@ static int resume(struct wait *s)
 		next = pk_load_relaxed(&w->next);
 	if (s->home && state != PK_SIGNALLED && state != PK_LEAVING) {
 		queued = state == PK_SPINNING || (state == PK_HEAD && w->queue);
-		pk_mutex_cond_settle(s->mutex, w, queued, s->user);
+		ret = pk_mutex_cond_settle(s->mutex, w, queued, s->user);
 		pk_store_relaxed(&pk_self.waits, NULL);
 		if (state == PK_HEAD && !queued) {
 			if (pk_unlikely(pk_state(pk_load_relaxed(&w->status)) == PK_ORPHAN))
 				next = NULL; /* a handler has forked, and they are the parent's */
 			pk_waiter_free(w);
 		}
+		if (pk_unlikely(ret))
+			ret = lock_again(s, &next);
 	} else {
 		const struct pk_record *r = state == PK_SIGNALLED && w->manner >= PK_TOGETHER ? w->record : NULL;
 		uint64_t waits = r ? waits_of(r) : 0;
@@ -859,17 +881,9 @@ static int resume(struct wait *s)
 			leave(s->c, w);
 		else if (state == PK_SIGNALLED)
 			pk_waiter_free(w);
-		if (pk_unlikely(next != NULL)) {
-			wake_chain(); /* of the wait that this one, in a handler, has come into */
-			pk_self.chain = next;
-		}
-		ret = pk_mutex_cond_lock(s->mutex, s->user);
+		ret = lock_again(s, &next);
 		if (r)
 			note_crowd(waits_of(r) != waits);
-		if (next && pk_self.chain != next)
-			next = NULL; /* such a wait has woken them */
-		else if (next)
-			pk_self.chain = NULL;
 	}
 	if (next)
 		deliver_to(s->home, is_owner(mutex_of(s->home)), next);

@@ -254,7 +254,7 @@ int pk_mutex_cond_unlock(pthread_mutex_t *mutex, bool *user)
 		(kind & (PK_KIND_SHARED | PK_KIND_ROBUST)) != PK_KIND_SHARED;
 	if (*user)
 		m->nusers++;
-	if (pk_unlikely(kind & PK_FLAG_TRIED))
+	if (pk_unlikely(kind & PK_FLAG_TRIED) && !deep)
 		pk_trial_discount();
 	return pk_mutex_unlock(mutex);
 }
@@ -280,24 +280,28 @@ static bool steal(struct pk_queue *q)
 	return r && pk_waiters_idle(r) && (pk_sockets > 1 ? pk_word_barge(&at) : pk_word_steal(&at));
 }
 
-void pk_mutex_cond_settle(pthread_mutex_t *mutex, struct pk_waiter *w, bool queued, bool user)
+int pk_mutex_cond_settle(pthread_mutex_t *mutex, struct pk_waiter *w, bool queued, bool user)
 {
 	struct pk_mutex *m = pk_mutex_of(mutex);
 	struct pk_site at = site(m, NULL);
 	struct pk_watched watched;
 	uint64_t kind;
 	bool watch;
+	int ret;
 
 	watch = pk_watch_begin(&watched);
-	pk_turn_settle(&at, queued ? w : NULL, steal);
+	ret = pk_turn_settle(&at, queued ? w : NULL, steal);
 	if (pk_unlikely(watch))
 		pk_watch_end(&watched, PK_WATCH_MUTEX, m, 0);
+	if (pk_unlikely(ret))
+		return ret;
 	kind = pk_load_relaxed(&m->kind);
 	if (pk_unlikely(kind & PK_FLAG_TRIED))
 		pk_trial_count(pk_mutex_gate(m));
 	own(m, kind, pk_self.tid);
 	if (user)
 		m->nusers--;
+	return 0;
 }
 
 int pk_mutex_wake(struct pk_mutex *m)

@@ -58,11 +58,12 @@ int pk_mutex_wake(struct pk_mutex *m);
  *		the caller will hold it still (a recursive one, locked several times)
  * unlock	*user: what lock needs to know
  * settle	is lock for a waiter that has been moved: into the queue, with node w,
- *		which is no longer the caller's then; or, asleep, to the word */
+ *		which is no longer the caller's then; or, asleep, to the word: then it may be EAGAIN,
+ *		and it is to lock */
 int pk_mutex_cond_begin(pthread_mutex_t *mutex, struct pk_queue **home);
 int pk_mutex_cond_unlock(pthread_mutex_t *mutex, bool *user);
 int pk_mutex_cond_lock(pthread_mutex_t *mutex, bool user);
-void pk_mutex_cond_settle(pthread_mutex_t *mutex, struct pk_waiter *w, bool queued, bool user);
+int pk_mutex_cond_settle(pthread_mutex_t *mutex, struct pk_waiter *w, bool queued, bool user);
 
 /* Take the word if it is free. Acquire pairs with the release in unlock. */
 PK_INLINE bool pk_mutex_take(struct pk_mutex *m)

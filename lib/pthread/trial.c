@@ -3,18 +3,19 @@
 /* Trials; the contract is in trial.h. */
 #include "pthread/trial.h"
 
+#include "admit/order.h"
 #include "base/atomic.h"
 
 _Static_assert((uint8_t)PK_TRIAL_ASKS == 0 && PK_TRIAL_ASKS % PK_TRIAL_ASKS_APART == 0 && PK_TRIAL_COUNTS <= INT8_MAX, "they are counted in bytes");
 
 enum {
 	BUSY = 1,   /* in the address of a gate: its trial is just beginning, or ending */
-	/* Halves of phases are numbered, and trials as well, of which each has so many, or less. */
 	HALF_NS = PK_TRIAL_PHASE_NS / 2,
+	/* A trial has so many, or less: halves are numbered, and so are trials. */
 	HALVES = 32,
-	/* In which all wait apart: one way, twice the other, twice the first, ... so that who becomes busier meanwhile, or less, favours none. */
+	/* In these all wait apart: not in turns, so that it favours none if they become busier meanwhile, or less. */
 	ARE_APART = 0xf << 2 | 0xf << 10,
-	/* And which are looked at, as many of either way: late ones, as who has slept in the other way is to be awake. */
+	/* These are looked at, as many of either way: late ones, when who has slept in the other way is awake. */
 	COUNT = 1 << 1 | 3 << 4 | 3 << 8 | 3 << 12 | 1 << 17,
 	SLOTS = 16, /* for what threads count */
 };
@@ -25,6 +26,7 @@ static struct {
 	uintptr_t lock; /* the gate that is tried, or 0 */
 	uint64_t began;
 	uint32_t was, back; /* whether PK_FLAG_APART and _BACK were set before */
+	uint32_t usual;	    /* where they do not all wait apart they wait as if it was not tried */
 	uint32_t counted[2]; /* the sums of all counts when it began */
 	uint64_t ended;	    /* the last trial, which was of `last`: that one is not tried again before so many pauses, no other before one */
 	uintptr_t last;
@@ -54,6 +56,12 @@ static unsigned half_at(uint64_t since)
 	return since < PK_TRIAL_NS ? (unsigned)(since / HALF_NS) : HALVES - 1;
 }
 
+/* The number of a trial that began then, times HALVES: seldom that of the one before. */
+static uint8_t number_of(uint64_t began)
+{
+	return (uint8_t)(began / PK_TRIAL_NS * HALVES);
+}
+
 /* Which way is tried then: apart, if it is not 0. */
 static unsigned way_in(unsigned half)
 {
@@ -78,7 +86,7 @@ static void go(struct pk_gate *gate, bool apart)
 		;
 }
 
-static void begin(struct pk_gate *gate, uint64_t now)
+static void begin(struct pk_gate *gate, uint64_t now, bool usual)
 {
 	uintptr_t seen = pk_load_acquire(&trial.lock); /* T1 */
 	unsigned pauses = pk_load_relaxed(&trial.last) == (uintptr_t)gate ? pk_load_relaxed(&trial.pauses) : 1;
@@ -92,7 +100,8 @@ static void begin(struct pk_gate *gate, uint64_t now)
 	pk_store_relaxed(&trial.began, now);
 	pk_store_relaxed(&trial.was, !!(flags & PK_FLAG_APART));
 	pk_store_relaxed(&trial.back, !!(flags & PK_FLAG_BACK));
-	pk_store_relaxed(&pk_trial_half, (uint8_t)((pk_load_relaxed(&pk_trial_half) / HALVES + 1) * HALVES));
+	pk_store_relaxed(&trial.usual, usual && !(flags & PK_FLAG_BACK) && pk_order_pays(&gate->queue));
+	pk_store_relaxed(&pk_trial_half, number_of(now));
 	for (unsigned way = 0; way < 2; way++)
 		pk_store_relaxed(&trial.counted[way], sum(way));
 	seen = (uintptr_t)gate | BUSY;
@@ -105,17 +114,19 @@ static void begin(struct pk_gate *gate, uint64_t now)
 static void end(struct pk_gate *gate, uint64_t now)
 {
 	uintptr_t seen = (uintptr_t)gate;
-	uint32_t queued, apart, pauses = 1;
-	uint64_t found, flags;
-	bool was, is, decided, back;
+	int32_t queued, apart; /* who waits may take back more than there is (trial.h) */
+	uint32_t pauses = 1;
+	uint64_t mask, found, flags;
+	bool was, is, decided, back, usual;
 
 	if (!pk_cas_relaxed(&trial.lock, &seen, (uintptr_t)gate | BUSY))
 		return;
-	queued = sum(0) - pk_load_relaxed(&trial.counted[0]);
-	apart = sum(1) - pk_load_relaxed(&trial.counted[1]);
+	queued = (int32_t)(sum(0) - pk_load_relaxed(&trial.counted[0]));
+	apart = (int32_t)(sum(1) - pk_load_relaxed(&trial.counted[1]));
 	was = pk_load_relaxed(&trial.was);
 	decided = queued >= PK_TRIAL_LEAST && apart >= PK_TRIAL_LEAST;
 	is = decided ? apart > queued - queued / PK_TRIAL_SHARE : was;
+	usual = pk_load_relaxed(&trial.usual);
 	back = decided ? !is : pk_load_relaxed(&trial.back); /* who queued as that was tried has said so, too (turn.c) */
 	if (pk_load_relaxed(&trial.last) == (uintptr_t)gate && was == is) {
 		pauses = 2 * pk_load_relaxed(&trial.pauses);
@@ -124,40 +135,48 @@ static void end(struct pk_gate *gate, uint64_t now)
 	pk_store_relaxed(&trial.ended, now);
 	pk_store_relaxed(&trial.last, (uintptr_t)gate);
 	pk_store_relaxed(&trial.pauses, pauses);
-	found = (is ? PK_FLAG_APART : 0) | (decided && !is ? PK_FLAG_PROVED : 0) | (back ? PK_FLAG_BACK : 0);
+	if (usual && !is) { /* what is said of its users is said by themselves */
+		mask = PK_FLAG_TRIED | PK_FLAG_APART | PK_FLAG_PROVED;
+		found = 0;
+	} else {
+		mask = PK_FLAG_TRIED | PK_FLAG_APART | PK_FLAG_PROVED | PK_FLAG_BACK;
+		found = (is ? PK_FLAG_APART : 0) | (decided && !is ? PK_FLAG_PROVED : 0) | (back ? PK_FLAG_BACK : 0);
+	}
 	flags = pk_load_relaxed(&gate->flags);
-	while (!pk_cas_relaxed(&gate->flags, &flags, (flags & ~(PK_FLAG_TRIED | PK_FLAG_APART | PK_FLAG_PROVED | PK_FLAG_BACK)) | found))
+	while (!pk_cas_relaxed(&gate->flags, &flags, (flags & ~mask) | found))
 		;
 	pk_store_release(&trial.lock, 0); /* T1 */
 }
 
-/* The thread has counted so many, in the half in which it was. */
-static void add(int n, unsigned trials)
+/* The thread has counted so many, in the half in which it was; of the trial that began then. */
+static void add(int n, uint64_t began)
 {
 	unsigned half = pk_self.half % HALVES;
 
-	if (n && (unsigned)COUNT >> half & 1 && pk_self.half / HALVES == trials)
+	if (n && (unsigned)COUNT >> half & 1 && pk_self.half - half == number_of(began))
 		pk_add_relaxed(&counts[(unsigned)pk_self.tid % SLOTS].of[way_in(half)], (uint32_t)n);
 }
 
 void pk_trial_tell(struct pk_gate *gate, uint64_t now)
 {
-	unsigned was = pk_load_relaxed(&pk_trial_half), trials = was / HALVES, half;
 	int n = pk_self.counted;
+	uint64_t began;
+	unsigned half;
 
 	pk_self.counted = 0;
 	if (pk_load_acquire(&trial.lock) != (uintptr_t)gate) { /* T1 */
 		pk_and_relaxed(&gate->flags, ~PK_FLAG_TRIED);
 		return;
 	}
-	add(n, trials);
-	half = half_at(elapsed(now));
+	began = pk_load_relaxed(&trial.began);
+	add(n, began);
+	half = half_at(between(began, now));
 	if (half == HALVES - 1) {
 		end(gate, now);
 		return;
 	}
-	pk_self.half = (uint8_t)(trials * HALVES + half);
-	if (pk_self.half != was)
+	pk_self.half = (uint8_t)(number_of(began) + half);
+	if (pk_load_relaxed(&pk_trial_half) != pk_self.half)
 		pk_store_relaxed(&pk_trial_half, pk_self.half);
 	go(gate, way_in(half));
 }
@@ -172,11 +191,13 @@ enum pk_trial_way pk_trial_find(struct pk_gate *gate, uint64_t flags, uint64_t n
 {
 	if (flags & PK_FLAG_TRIED) {
 		pk_trial_tell(gate, now);
-		if (pk_load_acquire(&trial.lock) == (uintptr_t)gate) /* T1 */
-			return way_in(half_at(elapsed(now))) ? PK_TRIAL_APART : PK_TRIAL_QUEUES;
+		if (pk_load_relaxed(&trial.lock) == (uintptr_t)gate)
+			return way_in(half_at(elapsed(now)))	   ? PK_TRIAL_APART
+			       : pk_load_relaxed(&trial.usual) ? PK_TRIAL_SAYS_NOTHING
+							       : PK_TRIAL_QUEUES;
 		flags = pk_load_relaxed(&gate->flags); /* it is over */
 	} else if (asks(flags)) {
-		begin(gate, now);
+		begin(gate, now, false);
 	}
 	return flags & PK_FLAG_APART ? PK_TRIAL_APART : PK_TRIAL_SAYS_NOTHING;
 }
@@ -184,5 +205,5 @@ enum pk_trial_way pk_trial_find(struct pk_gate *gate, uint64_t flags, uint64_t n
 void pk_trial_ask(struct pk_gate *gate)
 {
 	if (asks(pk_load_relaxed(&gate->flags)))
-		begin(gate, pk_clock_ns());
+		begin(gate, pk_clock_ns(), true);
 }

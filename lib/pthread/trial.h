@@ -5,8 +5,9 @@
  * It does if who has it uses it many times while the others sleep. It does not if its users have work in between: then there is time for
  * others, and a queue, in which each hand-over is to a certain thread, has less of it used than glibc's protocol. By times the two
  * cannot be told apart, as nobody sees what a thread does between two waits (sim/FINDINGS.md); nor does who waits apart for a mutex that
- * is far from most of its users, whose order does not pay (admit/order.h), see how soon these are back. So both ways are tried by turns,
- * for a few milliseconds, and how often the mutex is taken is counted; the better one is kept for a while.
+ * is far from most of its users, whose order does not pay (admit/order.h), see how soon these are back; nor what is between two waits for a
+ * condition variable. So both ways are tried by turns, for some milliseconds, and how often the mutex is taken is counted; the better one is
+ * kept for a while.
  *
  * One mutex of a process is tried at a time.
  *
@@ -14,7 +15,7 @@
  *	0 -> 1	by who begins the trial
  *	1 -> 0	by who ends it, or finds that this mutex is not tried
  * State of PK_FLAG_APART (all who wait for the mutex do so apart: pthread/turn.c)
- *	any -> 0, 1	by who begins a trial; in it, by who tells of what it has counted; by who ends it
+ *	any -> 0, 1	by who begins a trial; while PK_FLAG_TRIED is set, by who tells of what it has counted; by who ends it, with that
  *	1 -> 0	by who has waited so for too long (pthread/word.c)
  * State of PK_FLAG_PROVED (that the mutex's users come back is not doubted: pthread/turn.c)
  *	0 -> 1	by who ends a trial that says that to queue is better

@@ -428,9 +428,21 @@ PK_NOINLINE int pk_turn_wait(const struct pk_site *site, const struct pk_deadlin
 	return ret;
 }
 
-void pk_turn_settle(const struct pk_site *at, struct pk_waiter *w, pk_steal *steal)
+/* It has been moved to the word. Where others wait apart it has no more patience than they have. */
+static int settle_at_word(const struct pk_site *at)
+{
+	const struct pk_admit_ops *ops = pk_policy_for(policy_of(at));
+	const unsigned socket = pk_socket_here(pk_self.record ? pk_self.record->index : 0);
+
+	if (pk_self.wanted.got != EBUSY)
+		return pk_self.wanted.got;
+	return pk_word_wait(at, ops && ops->policy == PK_POLICY_shfl && pk_lot_adapts_to(at, socket) ? ops : NULL, NULL, true, NULL);
+}
+
+int pk_turn_settle(const struct pk_site *at, struct pk_waiter *w, pk_steal *steal)
 {
 	const struct pk_admit_ops *ops = w ? pk_policy_ops(w->policy) : NULL;
+	int ret = 0;
 
 	/* of a wait that has ended in another way */
 	pk_self.back = pk_self.soon = pk_self.late = false;
@@ -443,10 +455,11 @@ void pk_turn_settle(const struct pk_site *at, struct pk_waiter *w, pk_steal *ste
 		stolen(at, ops, w, pk_waiter_abandon(w));
 		break;
 	default:
-		got(at, true, NULL);
+		ret = w ? got(at, true, NULL) : settle_at_word(at);
 	}
 	if (pk_lot_open)
 		pk_lot_check_here(at->gate);
+	return ret;
 }
 
 /* Take the word, or for a site with `pass` what it stands for, if it is free: 0 or EALREADY; EBUSY if it is not. Who

@@ -14,8 +14,9 @@ int pk_turn_wait(const struct pk_site *at, const struct pk_deadline *deadline);
 
 /* The same for a thread that has slept already and was moved meanwhile, without a
  * deadline: into the queue, with node w, which is no longer the caller's then; or
- * (null) to the word. `steal` is settle's (admit/admit.h). */
-void pk_turn_settle(const struct pk_site *at, struct pk_waiter *w, pk_steal *steal);
+ * (null) to the word. `steal` is settle's (admit/admit.h). Returns 0, or EAGAIN for one that has waited at the word for too long: it
+ * is to wait as who comes anew. */
+int pk_turn_settle(const struct pk_site *at, struct pk_waiter *w, pk_steal *steal);
 
 /* The thread is about to wait for something else, in a place that does not tell us more. In a handler, in the middle of
  * a wait of its own: it gives up its place, as those behind it may have what it wants. */

@@ -19,6 +19,16 @@
 
 static const uint64_t START = UINT64_C(1000000000000);
 
+static uint64_t time_is; /* or 0: what the clock says */
+
+uint64_t __real_pk_clock_ns(void);
+uint64_t __wrap_pk_clock_ns(void);
+
+uint64_t __wrap_pk_clock_ns(void)
+{
+	return time_is ? time_is : __real_pk_clock_ns();
+}
+
 static uint64_t flags(void)
 {
 	return gate.flags & (PK_FLAG_TRIED | PK_FLAG_APART);
@@ -183,6 +193,83 @@ START_TEST(is_of_its_half)
 	tell(&gate, 100, at_phase(start, 2, 75));
 	tell(&gate, 1, start + PK_TRIAL_NS);
 	ck_assert_uint_eq(gate.flags, _i == 2 ? 0 : PK_FLAG_PROVED | PK_FLAG_BACK);
+}
+END_TEST
+
+/* What has been counted in a trial is none of the next one's. */
+START_TEST(is_of_its_trial)
+{
+	const uint64_t next = START + PK_TRIAL_NS + PK_TRIAL_PAUSE_NS;
+
+	ask(&gate, START);
+	tell(&gate, 1, START + PK_TRIAL_NS);
+	ask(&gate, next);
+	tell(&gate, 0, at_phase(next, 0, 75));
+	pk_self.counted = 120;
+	tell(&gate, 1, next + PK_TRIAL_NS);
+	pk_self.counted = 120; /* the thread was not there when it ended */
+	ask(&gate, next + PK_TRIAL_NS + 2 * PK_TRIAL_PAUSE_NS);
+	ck_assert_uint_ne(gate.flags & PK_FLAG_TRIED, 0);
+	pk_trial_tell(&gate, next + PK_TRIAL_NS + 2 * PK_TRIAL_PAUSE_NS);
+	tell(&gate, 100, at_phase(next + PK_TRIAL_NS + 2 * PK_TRIAL_PAUSE_NS, 2, 75));
+	tell(&gate, 1, next + 2 * PK_TRIAL_NS + 2 * PK_TRIAL_PAUSE_NS);
+	ck_assert_uint_eq(gate.flags, 0); /* too few */
+}
+END_TEST
+
+/* Who has the mutex asks as seldom as who waits for it. */
+START_TEST(is_asked_for_by_who_has_it)
+{
+	const uint64_t back = _i ? PK_FLAG_BACK : 0;
+	const unsigned one_in = _i ? PK_TRIAL_ASKS : PK_TRIAL_ASKS_APART;
+
+	gate.flags = back;
+	for (unsigned n = 1; n <= one_in; n++) {
+		pk_self.asked = (uint8_t)(n - (unsigned)pk_self.tid);
+		pk_trial_ask(&gate);
+		ck_assert_uint_eq(gate.flags, n < one_in ? back : back | PK_FLAG_TRIED);
+	}
+}
+END_TEST
+
+/* Asked for by who has it, and if nothing is known for its queue, nor against it (_i even): all wait as ever when they do not all wait apart. Not if users come
+ * back (2), the order does not pay (4), or it is one that waits who asks (6). The other way is better (odd), or not. */
+START_TEST(is_as_ever)
+{
+	const uint64_t back = _i / 2 == 1 ? PK_FLAG_BACK : 0;
+	const bool ever = _i / 2 == 0;
+
+	time_is = START;
+	gate.flags = back | PK_FLAG_PROVED; /* long ago */
+	pk_aux_set_hint(&gate.queue, PK_HINT_ORDER, _i / 2 == 2 ? PK_ORDER_LIMIT : 0);
+	pk_self.asked = (uint8_t)-pk_self.tid;
+	if (_i / 2 == 3)
+		pk_trial_way(&gate, 0, START, true);
+	else
+		pk_trial_ask(&gate);
+	ck_assert_uint_eq(gate.flags, back | PK_FLAG_PROVED | PK_FLAG_TRIED);
+	ck_assert_int_eq(pk_trial_way(&gate, gate.flags, at_phase(START, 0, 75), false), ever ? PK_TRIAL_SAYS_NOTHING : PK_TRIAL_QUEUES);
+	ck_assert_int_eq(pk_trial_way(&gate, gate.flags, at_phase(START, 2, 75), false), PK_TRIAL_APART);
+	tell(&gate, 120, at_phase(START, 0, 75));
+	tell(&gate, _i % 2 ? 120 : 100, at_phase(START, 2, 75));
+	tell(&gate, 0, START + PK_TRIAL_NS);
+	ck_assert_uint_eq(gate.flags, _i % 2 ? PK_FLAG_APART : ever ? 0 : PK_FLAG_PROVED | PK_FLAG_BACK);
+	time_is = 0;
+}
+END_TEST
+
+/* What is said meanwhile by who waits stays, if that was as ever. */
+START_TEST(is_said_meanwhile)
+{
+	time_is = START;
+	pk_self.asked = (uint8_t)-pk_self.tid;
+	pk_trial_ask(&gate);
+	tell(&gate, 120, at_phase(START, 0, 75));
+	tell(&gate, 100, at_phase(START, 2, 75));
+	gate.flags |= PK_FLAG_BACK;
+	tell(&gate, 0, START + PK_TRIAL_NS);
+	ck_assert_uint_eq(gate.flags, PK_FLAG_BACK);
+	time_is = 0;
 }
 END_TEST
 
@@ -773,6 +860,6 @@ START_TEST(goes_over_without_a_node)
 }
 END_TEST
 
-UNIT("trial", {is_asked_for, 6}, {by_turns, 2}, {is_decided, 13}, {late_halves_are_looked_at, 2 * PK_TRIAL_PHASES}, {is_of_its_half, 3}, {is_over, 2}, {is_taken_back, 1}, {is_summed_up, 3}, {is_tried_again, 1}, {one_at_a_time, 1}, {is_counted, 4},
+UNIT("trial", {is_asked_for, 6}, {by_turns, 2}, {is_decided, 13}, {late_halves_are_looked_at, 2 * PK_TRIAL_PHASES}, {is_of_its_half, 3}, {is_of_its_trial, 1}, {is_asked_for_by_who_has_it, 2}, {is_as_ever, 8}, {is_said_meanwhile, 1}, {is_over, 2}, {is_taken_back, 1}, {is_summed_up, 3}, {is_tried_again, 1}, {one_at_a_time, 1}, {is_counted, 4},
      {waits_apart, 11}, {asks, 8}, {queues, 4}, {has_had_enough, 11},
      {goes_over_beside_a_sleeper, 12}, {goes_over_with_a_deadline, 8}, {goes_over_without_a_node, 4})
