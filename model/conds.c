@@ -39,7 +39,7 @@ static void setup(void)
 	mc_name(&c->lock, 4, "the list's lock");
 	mc_name(&c->refs, 4, "the list's count");
 	mc_name(&c->apart, sizeof(c->apart), "how often crowds were woken");
-	mc_name(&c->few, sizeof(c->few), "how many were signalled last");
+	mc_name(&c->called, sizeof(c->called), "how the last ones were called");
 	mc_name(&c->hall, 2, "the hall");
 	mc_name(&tokens, sizeof(tokens), "what is waited for");
 	mc_watch_word(&m->lock);

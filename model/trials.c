@@ -35,7 +35,7 @@ static bool is_apart(const struct pk_gate *gate)
 static void tell(struct pk_gate *gate, unsigned n, uint64_t now)
 {
 	pk_trial_tell(gate, now); /* what it has counted is of that time */
-	pk_self.counted = (int8_t)n;
+	pk_self.counted = (uint8_t)n;
 	pk_trial_tell(gate, now);
 }
 

@@ -147,7 +147,7 @@ struct pk_cond {
 	};
 	uintptr_t at; /* the address at which somebody waits, or has waited */
 	uint8_t apart;	/* how often all would best have been woken by one call, in a row; 2 at most */
-	uint8_t few;	/* 1: the last to be signalled was one; 2: several were at once; 0: nobody has been yet */
+	uint8_t called;	/* who waited was last called by 1: a signal, 2: a broadcast; 0: by nothing yet */
 	uint16_t hall;	/* 1 + the number of its hall (rt/hall.h), or 0 */
 	uint32_t unused[2 - sizeof(uintptr_t) / 4];
 	uint32_t refs; /* glibc's __wrefs: flags, and 8 for each waiter */

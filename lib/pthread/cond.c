@@ -122,6 +122,9 @@ enum {
 	HELD_FAR = 5,
 	/* So many at most, or a signal to one of them would wake many who have its bit, for nothing. */
 	CROWD_MOST = 256,
+	/* In `called`. */
+	BY_SIGNAL = 1,
+	BY_BROADCAST = 2,
 	/* With fewer waiters it is not worth while to try how to wait for the mutex. */
 	SEVERAL = 3,
 	/* Not who has had to wait for the mutex then by so much more than every third time; for so many waits. */
@@ -626,13 +629,11 @@ static void note_apart(struct pk_cond *c, bool apart)
 		pk_store_relaxed(&c->apart, (uint8_t)times);
 }
 
-/* So many are signalled at once. */
-static void note_few(struct pk_cond *c, unsigned n)
+/* Somebody is called, in that way. */
+static void note_call(struct pk_cond *c, uint8_t how)
 {
-	uint8_t few = n > 1 ? 2 : 1;
-
-	if (n && c->few != few)
-		pk_store_relaxed(&c->few, few);
+	if (c->called != how)
+		pk_store_relaxed(&c->called, how);
 }
 
 int pk_cond_signal_slow(pthread_cond_t *cond)
@@ -654,7 +655,8 @@ int pk_cond_signal_slow(pthread_cond_t *cond)
 	few = !last || last == first_of(c);
 	if (home || last)
 		note_apart(c, false);
-	note_few(c, w != NULL);
+	if (w)
+		note_call(c, BY_SIGNAL);
 	let_go(c);
 	deliver(home, w, few);
 	return 0;
@@ -677,7 +679,8 @@ int pk_cond_broadcast_slow(pthread_cond_t *cond)
 	chain = claim_all(c, &n);
 	if (home || n >= CROWD)
 		note_apart(c, gathers(n, home));
-	note_few(c, n);
+	if (n)
+		note_call(c, BY_BROADCAST);
 	let_go(c);
 	deliver(home, chain, true);
 	return 0;
@@ -930,7 +933,7 @@ static void ask_for_trial(const struct pk_cond *c, const struct pk_waiter *w)
 	struct pk_mutex *m = w->home ? mutex_of(w->home) : NULL;
 	const struct pk_admit_ops *ops;
 
-	if (!pk_lot_adapts || !m || pk_load_relaxed(&c->few) != 1 || pk_load_relaxed(&c->refs) / PK_COND_WAITER < SEVERAL ||
+	if (!pk_lot_adapts || !m || pk_load_relaxed(&c->called) != BY_SIGNAL || pk_load_relaxed(&c->refs) / PK_COND_WAITER < SEVERAL ||
 	    !(pk_load_relaxed(&m->lock) > 1 || pk_queue_busy(&m->queue)))
 		return;
 	ops = pk_policy_for(pk_mutex_policy(m));

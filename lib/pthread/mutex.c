@@ -254,8 +254,6 @@ int pk_mutex_cond_unlock(pthread_mutex_t *mutex, bool *user)
 		(kind & (PK_KIND_SHARED | PK_KIND_ROBUST)) != PK_KIND_SHARED;
 	if (*user)
 		m->nusers++;
-	if (pk_unlikely(kind & PK_FLAG_TRIED) && !deep)
-		pk_trial_discount();
 	return pk_mutex_unlock(mutex);
 }
 

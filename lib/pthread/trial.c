@@ -6,7 +6,7 @@
 #include "admit/order.h"
 #include "base/atomic.h"
 
-_Static_assert((uint8_t)PK_TRIAL_ASKS == 0 && PK_TRIAL_ASKS % PK_TRIAL_ASKS_APART == 0 && PK_TRIAL_COUNTS <= INT8_MAX, "they are counted in bytes");
+_Static_assert((uint8_t)PK_TRIAL_ASKS == 0 && PK_TRIAL_ASKS % PK_TRIAL_ASKS_APART == 0 && PK_TRIAL_COUNTS <= UINT8_MAX, "they are counted in bytes");
 
 enum {
 	BUSY = 1,   /* in the address of a gate: its trial is just beginning, or ending */
@@ -114,15 +114,14 @@ static void begin(struct pk_gate *gate, uint64_t now, bool usual)
 static void end(struct pk_gate *gate, uint64_t now)
 {
 	uintptr_t seen = (uintptr_t)gate;
-	int32_t queued, apart; /* who waits may take back more than there is (trial.h) */
-	uint32_t pauses = 1;
+	uint32_t queued, apart, pauses = 1;
 	uint64_t mask, found, flags;
 	bool was, is, decided, back, usual;
 
 	if (!pk_cas_relaxed(&trial.lock, &seen, (uintptr_t)gate | BUSY))
 		return;
-	queued = (int32_t)(sum(0) - pk_load_relaxed(&trial.counted[0]));
-	apart = (int32_t)(sum(1) - pk_load_relaxed(&trial.counted[1]));
+	queued = sum(0) - pk_load_relaxed(&trial.counted[0]);
+	apart = sum(1) - pk_load_relaxed(&trial.counted[1]);
 	was = pk_load_relaxed(&trial.was);
 	decided = queued >= PK_TRIAL_LEAST && apart >= PK_TRIAL_LEAST;
 	is = decided ? apart > queued - queued / PK_TRIAL_SHARE : was;
@@ -149,17 +148,17 @@ static void end(struct pk_gate *gate, uint64_t now)
 }
 
 /* The thread has counted so many, in the half in which it was; of the trial that began then. */
-static void add(int n, uint64_t began)
+static void add(unsigned n, uint64_t began)
 {
 	unsigned half = pk_self.half % HALVES;
 
 	if (n && (unsigned)COUNT >> half & 1 && pk_self.half - half == number_of(began))
-		pk_add_relaxed(&counts[(unsigned)pk_self.tid % SLOTS].of[way_in(half)], (uint32_t)n);
+		pk_add_relaxed(&counts[(unsigned)pk_self.tid % SLOTS].of[way_in(half)], n);
 }
 
 void pk_trial_tell(struct pk_gate *gate, uint64_t now)
 {
-	int n = pk_self.counted;
+	unsigned n = pk_self.counted;
 	uint64_t began;
 	unsigned half;
 

@@ -87,11 +87,4 @@ PK_INLINE void pk_trial_count(struct pk_gate *gate)
 		pk_trial_tell(gate, pk_clock_ns());
 }
 
-/* It goes to wait for a condition variable: that it came to the mutex does not count, as it may have been woken for nothing. */
-PK_INLINE void pk_trial_discount(void)
-{
-	if (pk_self.counted > -PK_TRIAL_COUNTS)
-		pk_self.counted--;
-}
-
 #endif
