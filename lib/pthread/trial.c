@@ -18,6 +18,10 @@ enum {
 	/* These are looked at, as many of either way: late ones, when who has slept in the other way is awake. */
 	COUNT = 1 << 1 | 3 << 4 | 3 << 8 | 3 << 12 | 1 << 17,
 	SLOTS = 16, /* for what threads count */
+	/* PK_FLAG_APART and _BACK were set; and where they do not all wait apart they wait as if it was not tried. */
+	WAS_APART = 1,
+	WAS_BACK = 2,
+	USUAL = 4,
 };
 
 uint8_t pk_trial_half PK_ALIGNED(PK_CACHE_LINE);
@@ -25,8 +29,7 @@ uint8_t pk_trial_half PK_ALIGNED(PK_CACHE_LINE);
 static struct {
 	uintptr_t lock; /* the gate that is tried, or 0 */
 	uint64_t began;
-	uint32_t was, back; /* whether PK_FLAG_APART and _BACK were set before */
-	uint32_t usual;	    /* where they do not all wait apart they wait as if it was not tried */
+	uint32_t before; /* how it was: WAS_APART, WAS_BACK, USUAL */
 	uint32_t counted[2]; /* the sums of all counts when it began */
 	uint64_t ended;	    /* the last trial, which was of `last`: that one is not tried again before so many pauses, no other before one */
 	uintptr_t last;
@@ -98,9 +101,10 @@ static void begin(struct pk_gate *gate, uint64_t now, bool usual)
 	if (!pk_cas_relaxed(&trial.lock, &seen, (uintptr_t)gate | BUSY))
 		return;
 	pk_store_relaxed(&trial.began, now);
-	pk_store_relaxed(&trial.was, !!(flags & PK_FLAG_APART));
-	pk_store_relaxed(&trial.back, !!(flags & PK_FLAG_BACK));
-	pk_store_relaxed(&trial.usual, usual && !(flags & PK_FLAG_BACK) && pk_order_pays(&gate->queue));
+	pk_store_relaxed(&trial.before, (flags & PK_FLAG_APART ? WAS_APART : 0u) |
+						(flags & PK_FLAG_BACK			   ? WAS_BACK
+						 : usual && pk_order_pays(&gate->queue) ? USUAL
+											: 0u));
 	pk_store_relaxed(&pk_trial_half, number_of(now));
 	for (unsigned way = 0; way < 2; way++)
 		pk_store_relaxed(&trial.counted[way], sum(way));
@@ -114,19 +118,19 @@ static void begin(struct pk_gate *gate, uint64_t now, bool usual)
 static void end(struct pk_gate *gate, uint64_t now)
 {
 	uintptr_t seen = (uintptr_t)gate;
+	const uint32_t before = pk_load_relaxed(&trial.before);
+	const bool was = before & WAS_APART, usual = before & USUAL;
 	uint32_t queued, apart, pauses = 1;
 	uint64_t mask, found, flags;
-	bool was, is, decided, back, usual;
+	bool is, decided, back;
 
 	if (!pk_cas_relaxed(&trial.lock, &seen, (uintptr_t)gate | BUSY))
 		return;
 	queued = sum(0) - pk_load_relaxed(&trial.counted[0]);
 	apart = sum(1) - pk_load_relaxed(&trial.counted[1]);
-	was = pk_load_relaxed(&trial.was);
 	decided = queued >= PK_TRIAL_LEAST && apart >= PK_TRIAL_LEAST;
 	is = decided ? apart > queued - queued / PK_TRIAL_SHARE : was;
-	usual = pk_load_relaxed(&trial.usual);
-	back = decided ? !is : pk_load_relaxed(&trial.back); /* who queued as that was tried has said so, too (turn.c) */
+	back = decided ? !is : before & WAS_BACK; /* who queued as that was tried has said so, too (turn.c) */
 	if (pk_load_relaxed(&trial.last) == (uintptr_t)gate && was == is) {
 		pauses = 2 * pk_load_relaxed(&trial.pauses);
 		pauses = pauses < PK_TRIAL_PAUSES ? pauses : PK_TRIAL_PAUSES;
@@ -191,9 +195,9 @@ enum pk_trial_way pk_trial_find(struct pk_gate *gate, uint64_t flags, uint64_t n
 	if (flags & PK_FLAG_TRIED) {
 		pk_trial_tell(gate, now);
 		if (pk_load_relaxed(&trial.lock) == (uintptr_t)gate)
-			return way_in(half_at(elapsed(now)))	   ? PK_TRIAL_APART
-			       : pk_load_relaxed(&trial.usual) ? PK_TRIAL_SAYS_NOTHING
-							       : PK_TRIAL_QUEUES;
+			return way_in(half_at(elapsed(now)))		? PK_TRIAL_APART
+			       : pk_load_relaxed(&trial.before) & USUAL ? PK_TRIAL_SAYS_NOTHING
+									: PK_TRIAL_QUEUES;
 		flags = pk_load_relaxed(&gate->flags); /* it is over */
 	} else if (asks(flags)) {
 		begin(gate, now, false);
