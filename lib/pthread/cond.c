@@ -125,8 +125,8 @@ enum {
 	/* In `called`. */
 	BY_SIGNAL = 1,
 	BY_BROADCAST = 2,
-	/* With fewer waiters it is not worth while to try how to wait for the mutex. */
-	SEVERAL = 3,
+	/* With fewer other waiters it is not worth while to try how to wait for the mutex. */
+	OTHERS = 2,
 	/* Not who has had to wait for the mutex then by so much more than every third time; for so many waits. */
 	CROWDED = 30,
 	ALOOF = 1000,
@@ -927,13 +927,14 @@ static unsigned manner_for(const struct pk_cond *c, const struct pk_deadline *de
 }
 
 /* What those who share a mutex do between two waits for a condition variable nobody sees, so it is tried how they had better wait for the mutex
- * (trial.h): where they are several who wait, for signals, and the mutex is waited for as well. The caller has it, and is to wait with node w. */
+ * (trial.h): where they are several who wait, for signals, and the mutex is waited for as well. The caller has it, and is to wait with node w; it is not
+ * listed yet, after which it would leave the object alone. */
 static void ask_for_trial(const struct pk_cond *c, const struct pk_waiter *w)
 {
 	struct pk_mutex *m = w->home ? mutex_of(w->home) : NULL;
 	const struct pk_admit_ops *ops;
 
-	if (!pk_lot_adapts || !m || pk_load_relaxed(&c->called) != BY_SIGNAL || pk_load_relaxed(&c->refs) / PK_COND_WAITER < SEVERAL ||
+	if (!pk_lot_adapts || !m || pk_load_relaxed(&c->called) != BY_SIGNAL || pk_load_relaxed(&c->refs) / PK_COND_WAITER < OTHERS ||
 	    !(pk_load_relaxed(&m->lock) > 1 || pk_queue_busy(&m->queue)))
 		return;
 	ops = pk_policy_for(pk_mutex_policy(m));
@@ -952,6 +953,7 @@ static int wait_listed(struct pk_cond *c, pthread_mutex_t *mutex, struct pk_queu
 	pk_count(w, PK_STAT_blocked);
 	w->home = home;
 	w->socket = (uint8_t)pk_socket_here(r->index);
+	ask_for_trial(c, w);
 	w->cohort = (uint8_t)pk_lot_cohort(w->socket, r->index);
 	pk_store_relaxed(&w->manner, (uint8_t)manner_for(c, deadline));
 	w->slept = true; /* it may be moved to the word */
@@ -962,7 +964,6 @@ static int wait_listed(struct pk_cond *c, pthread_mutex_t *mutex, struct pk_queu
 	/* release: pthread_cancel reads of the record what was written before */
 	pk_store_release(&w->status, pk_in_state(pk_load_relaxed(&w->status) + PK_STATE_MASK + 1, PK_BLOCKED));
 	list(c, w);
-	ask_for_trial(c, w);
 	pk_doze_begin(w, &pk_mutex_of(mutex)->lock, NULL, NULL);
 	pk_fence(); /* C3 */
 	if (pk_unlikely(pk_load_acquire(&r->cancelled)) && !pk_self.acts)

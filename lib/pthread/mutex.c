@@ -290,7 +290,7 @@ int pk_mutex_cond_settle(pthread_mutex_t *mutex, struct pk_waiter *w, bool queue
 	watch = pk_watch_begin(&watched);
 	ret = pk_turn_settle(&at, queued ? w : NULL, steal);
 	if (pk_unlikely(watch))
-		pk_watch_end(&watched, PK_WATCH_MUTEX, m, 0);
+		pk_watch_end(&watched, PK_WATCH_MUTEX, m, ret);
 	if (pk_unlikely(ret))
 		return ret;
 	kind = pk_load_relaxed(&m->kind);

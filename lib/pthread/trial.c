@@ -89,6 +89,15 @@ static void go(struct pk_gate *gate, bool apart)
 		;
 }
 
+/* Another trial has taken its place, or it has just ended. */
+static void forget(struct pk_gate *gate)
+{
+	uint64_t seen = pk_load_relaxed(&gate->flags);
+
+	while (seen & PK_FLAG_TRIED && !pk_cas_relaxed(&gate->flags, &seen, seen & ~(PK_FLAG_TRIED | PK_FLAG_APART)))
+		;
+}
+
 static void begin(struct pk_gate *gate, uint64_t now, bool usual)
 {
 	uintptr_t seen = pk_load_acquire(&trial.lock); /* T1 */
@@ -118,20 +127,22 @@ static void begin(struct pk_gate *gate, uint64_t now, bool usual)
 static void end(struct pk_gate *gate, uint64_t now)
 {
 	uintptr_t seen = (uintptr_t)gate;
-	const uint32_t before = pk_load_relaxed(&trial.before);
-	const bool was = before & WAS_APART, usual = before & USUAL;
-	uint32_t queued, apart, pauses = 1;
+	uint32_t before, queued, apart, pauses = 1;
 	uint64_t mask, found, flags;
-	bool is, decided, back;
+	bool was, usual, is, decided, back;
 
 	if (!pk_cas_relaxed(&trial.lock, &seen, (uintptr_t)gate | BUSY))
 		return;
+	before = pk_load_relaxed(&trial.before);
+	was = before & WAS_APART;
+	usual = before & USUAL;
 	queued = sum(0) - pk_load_relaxed(&trial.counted[0]);
 	apart = sum(1) - pk_load_relaxed(&trial.counted[1]);
-	decided = queued >= PK_TRIAL_LEAST && apart >= PK_TRIAL_LEAST;
+	/* If nobody was there at its end it is not known for how long somebody was. */
+	decided = queued >= PK_TRIAL_LEAST && apart >= PK_TRIAL_LEAST && elapsed(now) < PK_TRIAL_NS + PK_TRIAL_PHASE_NS;
 	is = decided ? apart > queued - queued / PK_TRIAL_SHARE : was;
 	back = decided ? !is : before & WAS_BACK; /* who queued as that was tried has said so, too (turn.c) */
-	if (pk_load_relaxed(&trial.last) == (uintptr_t)gate && was == is) {
+	if (pk_load_relaxed(&trial.last) == (uintptr_t)gate && decided && was == is) {
 		pauses = 2 * pk_load_relaxed(&trial.pauses);
 		pauses = pauses < PK_TRIAL_PAUSES ? pauses : PK_TRIAL_PAUSES;
 	}
@@ -168,7 +179,7 @@ void pk_trial_tell(struct pk_gate *gate, uint64_t now)
 
 	pk_self.counted = 0;
 	if (pk_load_acquire(&trial.lock) != (uintptr_t)gate) { /* T1 */
-		pk_and_relaxed(&gate->flags, ~PK_FLAG_TRIED);
+		forget(gate);
 		return;
 	}
 	began = pk_load_relaxed(&trial.began);
@@ -207,6 +218,12 @@ enum pk_trial_way pk_trial_find(struct pk_gate *gate, uint64_t flags, uint64_t n
 
 void pk_trial_ask(struct pk_gate *gate)
 {
-	if (asks(pk_load_relaxed(&gate->flags)))
+	uint64_t flags = pk_load_relaxed(&gate->flags);
+
+	if (!asks(flags))
+		return;
+	if (flags & PK_FLAG_TRIED) /* it may be long over */
+		pk_trial_tell(gate, pk_clock_ns());
+	else
 		begin(gate, pk_clock_ns(), true);
 }

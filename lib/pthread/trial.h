@@ -16,7 +16,7 @@
  *	1 -> 0	by who ends it, or finds that this mutex is not tried
  * State of PK_FLAG_APART (all who wait for the mutex do so apart: pthread/turn.c)
  *	any -> 0, 1	by who begins a trial; while PK_FLAG_TRIED is set, by who tells of what it has counted; by who ends it, with that
- *	1 -> 0	by who has waited so for too long (pthread/word.c)
+ *	1 -> 0	by who has waited so for too long (pthread/word.c); or finds that this mutex, in a trial, is not tried any more
  * State of PK_FLAG_PROVED (that the mutex's users come back is not doubted: pthread/turn.c)
  *	0 -> 1	by who ends a trial that says that to queue is better
  *	1 -> 0	by who ends another one

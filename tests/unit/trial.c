@@ -258,6 +258,66 @@ START_TEST(is_as_ever)
 }
 END_TEST
 
+/* Who asks for one that goes on, or should be over long ago, does not begin it anew: how all waited in it is not how they waited before. */
+START_TEST(does_not_take_over_itself)
+{
+	time_is = START;
+	pk_self.asked = (uint8_t)-pk_self.tid;
+	pk_trial_ask(&gate);
+	tell(&gate, 0, at_phase(START, 1, 75));
+	ck_assert_uint_eq(gate.flags, PK_FLAG_TRIED | PK_FLAG_APART);
+	time_is = START + PK_TRIAL_NS + PK_TRIAL_PAUSE_NS + 1;
+	pk_self.asked = (uint8_t)-pk_self.tid;
+	pk_trial_ask(&gate);
+	ck_assert_uint_eq(gate.flags, 0);
+	time_is = 0;
+}
+END_TEST
+
+/* As many in each half, but somebody was there until the sixth (_i 0), or the tenth, only, or to the end (2) but for the very last. */
+START_TEST(is_cut_short)
+{
+	static const int halves[] = {6, 10, 2 * PK_TRIAL_PHASES};
+
+	ask(&gate, START);
+	for (int half = 0; half < halves[_i]; half++)
+		tell(&gate, 100, START + (unsigned)half * (PK_TRIAL_PHASE_NS / 2) + 1000);
+	tell(&gate, 1, START + PK_TRIAL_NS + PK_TRIAL_PHASE_NS - (_i == 2));
+	ck_assert_uint_eq(gate.flags, _i == 2 ? PK_FLAG_APART : 0);
+}
+END_TEST
+
+/* One that has said nothing is no reason to wait longer for the next. */
+START_TEST(says_nothing_again)
+{
+	uint64_t now = START;
+
+	for (int n = 0; n < 6; n++) {
+		ask(&gate, now);
+		ck_assert_uint_eq(gate.flags, PK_FLAG_TRIED);
+		tell(&gate, 0, now + PK_TRIAL_NS);
+		now += PK_TRIAL_NS + PK_TRIAL_PAUSE_NS;
+	}
+}
+END_TEST
+
+/* Another one's has taken its place in a phase in which all wait apart: it is not that they do from now on. */
+START_TEST(leaves_nothing)
+{
+	const uint64_t late = START + PK_TRIAL_NS + PK_TRIAL_PAUSE_NS;
+	static struct pk_gate other;
+
+	ask(&other, START);
+	tell(&other, 0, at_phase(START, 1, 75));
+	ask(&gate, late);
+	pk_trial_way(&other, other.flags, late, true);
+	ck_assert_uint_eq(other.flags, 0);
+	other.flags = PK_FLAG_APART; /* found by one that went to its end */
+	pk_trial_tell(&other, late);
+	ck_assert_uint_eq(other.flags, PK_FLAG_APART);
+}
+END_TEST
+
 /* What is said meanwhile by who waits stays, if that was as ever. */
 START_TEST(is_said_meanwhile)
 {
@@ -848,6 +908,6 @@ START_TEST(goes_over_without_a_node)
 }
 END_TEST
 
-UNIT("trial", {is_asked_for, 6}, {by_turns, 2}, {is_decided, 13}, {late_halves_are_looked_at, 2 * PK_TRIAL_PHASES}, {is_of_its_half, 3}, {is_of_its_trial, 1}, {is_asked_for_by_who_has_it, 2}, {is_as_ever, 8}, {is_said_meanwhile, 1}, {is_over, 2}, {is_summed_up, 3}, {is_tried_again, 1}, {one_at_a_time, 1}, {is_counted, 4},
+UNIT("trial", {is_asked_for, 6}, {by_turns, 2}, {is_decided, 13}, {late_halves_are_looked_at, 2 * PK_TRIAL_PHASES}, {is_of_its_half, 3}, {is_of_its_trial, 1}, {is_asked_for_by_who_has_it, 2}, {is_as_ever, 8}, {is_said_meanwhile, 1}, {does_not_take_over_itself, 1}, {is_cut_short, 3}, {says_nothing_again, 1}, {leaves_nothing, 1}, {is_over, 2}, {is_summed_up, 3}, {is_tried_again, 1}, {one_at_a_time, 1}, {is_counted, 4},
      {waits_apart, 11}, {asks, 8}, {queues, 4}, {has_had_enough, 11},
      {goes_over_beside_a_sleeper, 12}, {goes_over_with_a_deadline, 8}, {goes_over_without_a_node, 4})
