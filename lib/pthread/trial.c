@@ -13,7 +13,7 @@ enum {
 	HALF_NS = PK_TRIAL_PHASE_NS / 2,
 	/* A trial has so many, or less: halves are numbered, and so are trials. */
 	HALVES = 32,
-	/* In these all wait apart: not in turns, so that it favours none if they become busier meanwhile, or less. */
+	/* In these all wait apart: by turns with the other way, which comes first and last, so that it favours none if they become busier meanwhile, or less. */
 	ARE_APART = 0xf << 2 | 0xf << 10,
 	/* These are looked at, as many of either way: late ones, when who has slept in the other way is awake. */
 	COUNT = 1 << 1 | 3 << 4 | 3 << 8 | 3 << 12 | 1 << 17,

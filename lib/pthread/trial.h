@@ -46,8 +46,8 @@ enum {
 	 * many times. */
 	PK_TRIAL_PAUSE_NS = 120 * PK_TRIAL_PHASE_NS,
 	PK_TRIAL_PAUSES = 16,
-	/* One in so many of a thread's dated waits for mutexes whose users come back asks for one; or of those for others, of which few are
-	 * dated. */
+	/* One in so many of a thread's dated waits for mutexes whose users come back, and for condition variables with them, asks for one; or of
+	 * those for others, of which few are dated. */
 	PK_TRIAL_ASKS = 256,
 	PK_TRIAL_ASKS_APART = 16,
 	/* A thread tells of so many at once; or of less, when it counts the next one, if half a phase is over by then. */

@@ -79,7 +79,7 @@ struct pk_thread {
 	struct pk_waiter *chain;
 	uint8_t calm;  /* waits for condition variables with a timer, but no deadline, since one without was roused; 64 at most */
 	uint8_t bypasses; /* how often it has waited apart, where few of these waits are dated (pthread/turn.c) */
-	uint8_t asked;	  /* how often it has waited for mutexes of which something might be tried, */
+	uint8_t asked;	  /* how often it has waited for mutexes of which something might be tried, or for condition variables with them; */
 	uint8_t counted;  /* and how often it has taken one that is tried, since it has told of that; */
 	int parent;    /* the tid that it had before the last fork */
 	uint8_t half;	 /* when that was (pthread/trial.h) */

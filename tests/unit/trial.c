@@ -41,6 +41,15 @@ static void ask(struct pk_gate *g, uint64_t now)
 	pk_trial_way(g, g->flags, now, true);
 }
 
+/* So does who has the mutex, and is to wait for a condition variable. */
+static void ask_as_holder(struct pk_gate *g, uint64_t now)
+{
+	time_is = now;
+	pk_self.asked = (uint8_t)-pk_self.tid;
+	pk_trial_ask(g);
+	time_is = 0;
+}
+
 /* The order in which the ways are tried. */
 static const bool apart_in[PK_TRIAL_PHASES] = {false, true, true, false, false, true, true, false, false};
 /* The halves of phases that are looked at: 2.5 is the second half of the third one. */
@@ -239,14 +248,12 @@ START_TEST(is_as_ever)
 	const uint64_t back = _i / 2 == 1 ? PK_FLAG_BACK : 0;
 	const bool ever = _i / 2 == 0;
 
-	time_is = START;
 	gate.flags = back | PK_FLAG_PROVED; /* long ago */
 	pk_aux_set_hint(&gate.queue, PK_HINT_ORDER, _i / 2 == 2 ? PK_ORDER_LIMIT : 0);
-	pk_self.asked = (uint8_t)-pk_self.tid;
 	if (_i / 2 == 3)
-		pk_trial_way(&gate, 0, START, true);
+		ask(&gate, START);
 	else
-		pk_trial_ask(&gate);
+		ask_as_holder(&gate, START);
 	ck_assert_uint_eq(gate.flags, back | PK_FLAG_PROVED | PK_FLAG_TRIED);
 	ck_assert_int_eq(pk_trial_way(&gate, gate.flags, at_phase(START, 0, 75), false), ever ? PK_TRIAL_SAYS_NOTHING : PK_TRIAL_QUEUES);
 	ck_assert_int_eq(pk_trial_way(&gate, gate.flags, at_phase(START, 2, 75), false), PK_TRIAL_APART);
@@ -254,23 +261,17 @@ START_TEST(is_as_ever)
 	tell(&gate, _i % 2 ? 120 : 100, at_phase(START, 2, 75));
 	tell(&gate, 0, START + PK_TRIAL_NS);
 	ck_assert_uint_eq(gate.flags, _i % 2 ? PK_FLAG_APART : ever ? 0 : PK_FLAG_PROVED | PK_FLAG_BACK);
-	time_is = 0;
 }
 END_TEST
 
 /* Who asks for one that goes on, or should be over long ago, does not begin it anew: how all waited in it is not how they waited before. */
 START_TEST(does_not_take_over_itself)
 {
-	time_is = START;
-	pk_self.asked = (uint8_t)-pk_self.tid;
-	pk_trial_ask(&gate);
+	ask_as_holder(&gate, START);
 	tell(&gate, 0, at_phase(START, 1, 75));
 	ck_assert_uint_eq(gate.flags, PK_FLAG_TRIED | PK_FLAG_APART);
-	time_is = START + PK_TRIAL_NS + PK_TRIAL_PAUSE_NS + 1;
-	pk_self.asked = (uint8_t)-pk_self.tid;
-	pk_trial_ask(&gate);
+	ask_as_holder(&gate, START + PK_TRIAL_NS + PK_TRIAL_PAUSE_NS + 1);
 	ck_assert_uint_eq(gate.flags, 0);
-	time_is = 0;
 }
 END_TEST
 
@@ -321,15 +322,12 @@ END_TEST
 /* What is said meanwhile by who waits stays, if that was as ever. */
 START_TEST(is_said_meanwhile)
 {
-	time_is = START;
-	pk_self.asked = (uint8_t)-pk_self.tid;
-	pk_trial_ask(&gate);
+	ask_as_holder(&gate, START);
 	tell(&gate, 120, at_phase(START, 0, 75));
 	tell(&gate, 100, at_phase(START, 2, 75));
 	gate.flags |= PK_FLAG_BACK;
 	tell(&gate, 0, START + PK_TRIAL_NS);
 	ck_assert_uint_eq(gate.flags, PK_FLAG_BACK);
-	time_is = 0;
 }
 END_TEST
 
