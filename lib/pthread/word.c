@@ -87,6 +87,11 @@ enum {
 	STOLEN_NS = 200,
 	/* or than the wait for it has taken, in tenths; */
 	STOLEN_SHARE = 15,
+	/* A theft of fewer rounds takes as long as the line takes to come, which rounds do not tell: one in so many is timed, and it
+	 * has been preempted if it took longer. */
+	QUICK = 16,
+	TIMED = 8,
+	FARTHEST_NS = 5000,
 	/* or if it had seen it free before, and another thread has got it: that one came back at once. */
 	LOST_NS = 3000,
 	/* Who lurks spins for as long as a head if it has got the word in so small a part of a thief's budget the last time. */
@@ -529,13 +534,31 @@ bool pk_word_barge(const struct pk_site *at)
 	return true;
 }
 
-/* Within what time who has stolen the word last is not to steal it again: the longest of the three. */
+/* Within what time who has stolen the word last is not to steal it again: the longest of the three. Since the theft ended as rounds
+ * have it, so what it took beyond them is added. */
 static unsigned sated_ns(void)
 {
-	unsigned per_us = pk_rounds_in(1000), least = pk_self.stolen.lost ? LOST_NS : STOLEN_NS;
-	uint64_t waited = per_us ? pk_self.stolen.rounds * UINT64_C(100) * STOLEN_SHARE / per_us : 0;
+	unsigned least = pk_self.stolen.lost ? LOST_NS : STOLEN_NS, spun = spun_ns(pk_self.stolen.rounds), took = spun;
+	uint64_t waited;
 
-	return waited > least ? (unsigned)waited : least;
+	if (pk_self.stolen.rounds < QUICK && pk_self.stolen.took > spun)
+		took = pk_self.stolen.took;
+	waited = (uint64_t)took * STOLEN_SHARE / 10;
+	return (waited > least ? (unsigned)waited : least) + took - spun;
+}
+
+/* One in so many: it has just got the word, and is not to be kept from its section. */
+static void time_theft(const struct pk_site *at, uint64_t began, unsigned rounds)
+{
+	uint64_t took;
+
+	if (pk_self.stolen.word != at->word)
+		pk_self.stolen.took = 0;
+	if (rounds >= QUICK || ++pk_self.stolen.times % TIMED)
+		return;
+	took = pk_clock_ns() - began;
+	if (took < FARTHEST_NS)
+		pk_self.stolen.took = (uint16_t)took;
 }
 
 /* Two thieves would hand a section to and fro as well (look_away()). Who is back for what it has just stolen has got less than its way
@@ -567,6 +590,7 @@ static bool steal(const struct pk_site *at, unsigned brief, bool *vain)
 	*vain = !taken && budget;
 	if (taken) {
 		mark(at, false);
+		time_theft(at, now, t.rounds);
 		pk_self.stolen.ns = now;
 		pk_self.stolen.rounds = t.rounds;
 		pk_self.stolen.lost = t.lost;

@@ -62,12 +62,15 @@ struct pk_thread {
 		const int *word;
 		unsigned times;
 	} doubts;
-	/* The one that it has stolen last: so many rounds after that time, and not at the first try (pthread/word.c). */
+	/* The one that it has stolen last: so many rounds after that time, and not at the first try; and how long quick thefts of it take,
+	 * in ns, as one in so many of them has shown (pthread/word.c). */
 	struct {
 		const int *word;
 		uint64_t ns;
 		unsigned rounds;
 		bool lost;
+		uint8_t times;
+		uint16_t took;
 	} stolen;
 	/* Whom it has put into a mutex's queue, and calls when it has unlocked it (pthread/cond.c). */
 	struct {

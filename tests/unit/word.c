@@ -513,6 +513,61 @@ START_TEST(steals_again)
 }
 END_TEST
 
+/* Rounds do not tell how long the line of a word takes to come. So it is timed now and then, and who is back sooner than one and a half
+ * times that is not to steal it, either: after a quick theft, and of that word. */
+START_TEST(steals_from_far_away)
+{
+	enum { TRIES = 200, AT_ONCE = 500 };
+	static const struct {
+		unsigned rounds, took, ago; /* ago, ns: since the theft has begun, and three times as long as its rounds */
+		bool steals;
+	} cases[] = {{0, 1500, 3000, false}, {0, 1500, 4000, true}, {0, 200, 3000, true}, {16, 4000, 6000, true}, {10, 0, 3000, true}};
+	int word;
+	struct pk_site at = {&word, &gate, 3000, true, NULL, NULL, NULL};
+	unsigned soon = 0, timed = 0;
+	uint64_t took;
+
+	pk_incarnation_next();
+	pk_topology_read("", "1x2");
+	pk_spin_setup();
+	pk_self.stolen.took = 1; /* of another one */
+	steal_twice(&at, &at, 1000, &took); /* and find out how long a round is */
+	ck_assert_uint_eq(pk_self.stolen.took, 0);
+	for (unsigned i = 0; i < TRIES * sizeof(cases) / sizeof(cases[0]); i++) {
+		bool steals = cases[i / TRIES].steals, stolen;
+		uint64_t began = pk_clock_ns();
+
+		word = 0;
+		pk_self.stolen.word = &word;
+		pk_self.stolen.lost = false;
+		pk_self.stolen.rounds = cases[i / TRIES].rounds;
+		pk_self.stolen.took = (uint16_t)cases[i / TRIES].took;
+		pk_self.stolen.ns = began - cases[i / TRIES].ago - cases[i / TRIES].rounds * UINT64_C(3000) / pk_rounds_in(1000);
+		pk_self.greed = 60; /* a habit */
+		stolen = pk_word_steal(&at);
+		if (!steals && pk_clock_ns() - began > AT_ONCE)
+			continue; /* preempted: then it may */
+		soon += !steals;
+		ck_assert(stolen == steals);
+	}
+	if (!soon)
+		printf("SKIP: nobody steals twice at once on such a slow machine\n");
+
+	/* One in eight is timed. */
+	for (int i = 0; i < 80; i++) {
+		word = 0;
+		pk_self.stolen.word = &word;
+		pk_self.stolen.took = UINT16_MAX; /* nobody would write that */
+		pk_self.stolen.ns = 0;
+		pk_self.greed = 0;
+		ck_assert(pk_word_steal(&at));
+		timed += pk_self.stolen.took != UINT16_MAX;
+	}
+	ck_assert_uint_gt(timed, 0);
+	ck_assert_uint_le(timed, 10);
+}
+END_TEST
+
 /* It has to have become a habit: nobody is stopped at the third time, somebody who does nothing else at the fourth, and not
  * any more when he has done something else for long. */
 START_TEST(steals_by_habit)
@@ -594,6 +649,38 @@ START_TEST(loses_the_word)
 		lost = pk_self.stolen.lost;
 	}
 	ck_assert(lost);
+}
+END_TEST
+
+static void goes_on(int sig)
+{
+	(void)sig;
+	usleep(20);
+	mprotect(snatched, (size_t)sysconf(_SC_PAGESIZE), PROT_READ | PROT_WRITE);
+}
+
+/* One that has been preempted does not tell how far away the word is. */
+START_TEST(steals_late)
+{
+	const struct sigaction fault = {.sa_handler = goes_on};
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	struct pk_site at = {NULL, &gate, 3000, true, NULL, NULL, NULL};
+
+	pk_incarnation_next();
+	pk_topology_read("", "1x2");
+	pk_spin_setup();
+	snatched = at.word = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ck_assert_ptr_ne(at.word, MAP_FAILED);
+	ck_assert_int_eq(sigaction(SIGSEGV, &fault, NULL), 0);
+	for (int i = 0; i < 16; i++) {
+		*snatched = 0;
+		ck_assert_int_eq(mprotect(at.word, page, PROT_READ), 0);
+		pk_self.stolen.word = at.word;
+		pk_self.stolen.took = 100;
+		pk_self.stolen.ns = 0;
+		ck_assert(pk_word_steal(&at));
+		ck_assert_uint_eq(pk_self.stolen.took, 100);
+	}
 }
 END_TEST
 
@@ -758,5 +845,5 @@ START_TEST(lurks_for_long)
 END_TEST
 
 UNIT("word", {heads_tell, 2}, {heads_probe, 1}, {heads_take_long, 1}, {looks_away, 11}, {looks_away_in_a_queue, 6}, {looks_away_as_others_do, 9},
-     {steals_once, 1}, {steals_again, 1}, {steals_by_habit, 1}, {loses_the_word, 1}, {naps_seldom, 2},
+     {steals_once, 1}, {steals_again, 1}, {steals_from_far_away, 1}, {steals_by_habit, 1}, {loses_the_word, 1}, {steals_late, 1}, {naps_seldom, 2},
      {naps_and_takes, 2}, {lurks_for_long, 1})
