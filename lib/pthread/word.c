@@ -87,13 +87,13 @@ enum {
 	STOLEN_NS = 200,
 	/* or than the wait for it has taken, in tenths; */
 	STOLEN_SHARE = 15,
-	/* A theft of fewer rounds takes as long as the line takes to come, which rounds do not tell: one in so many is timed, and it
-	 * has been preempted if it took longer. */
+	/* or if it had seen it free before, and another thread has got it: that one came back at once. */
+	LOST_NS = 3000,
+	/* A theft of fewer rounds takes as long as the lines of the word and the gate take to come, which rounds do not tell: one in so many
+	 * is timed, and it has been preempted if it took longer. */
 	QUICK = 16,
 	TIMED = 8,
 	FARTHEST_NS = 5000,
-	/* or if it had seen it free before, and another thread has got it: that one came back at once. */
-	LOST_NS = 3000,
 	/* Who lurks spins for as long as a head if it has got the word in so small a part of a thief's budget the last time. */
 	BRIEF = 3,
 	/* If it has spun in vain it naps so many times. When that has been in vain, too, it does not the next 1, 3, 7, 15 times. */
@@ -534,8 +534,8 @@ bool pk_word_barge(const struct pk_site *at)
 	return true;
 }
 
-/* Within what time who has stolen the word last is not to steal it again: the longest of the three. Since the theft ended as rounds
- * have it, so what it took beyond them is added. */
+/* Within what time who has stolen the word last is not to steal it again: the longest of the three. Counted from the end of the theft as
+ * its rounds have it; what it took beyond them is added. */
 static unsigned sated_ns(void)
 {
 	unsigned least = pk_self.stolen.lost ? LOST_NS : STOLEN_NS, spun = spun_ns(pk_self.stolen.rounds), took = spun;
@@ -554,7 +554,7 @@ static void time_theft(const struct pk_site *at, uint64_t began, unsigned rounds
 
 	if (pk_self.stolen.word != at->word)
 		pk_self.stolen.took = 0;
-	if (rounds >= QUICK || ++pk_self.stolen.times % TIMED)
+	if (rounds >= QUICK || !pk_rounds_in(1000) || ++pk_self.stolen.times % TIMED)
 		return;
 	took = pk_clock_ns() - began;
 	if (took < FARTHEST_NS)

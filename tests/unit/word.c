@@ -498,6 +498,7 @@ START_TEST(steals_again)
 
 		word = 0;
 		pk_self.stolen.word = &word;
+		pk_self.stolen.took = 0;
 		pk_self.stolen.lost = cases[i / TRIES].lost;
 		pk_self.stolen.rounds = pk_rounds_in(cases[i / TRIES].waited);
 		pk_self.stolen.ns = began - cases[i / TRIES].waited - cases[i / TRIES].ago;
@@ -522,17 +523,17 @@ START_TEST(steals_from_far_away)
 		unsigned rounds, took, ago; /* ago, ns: since the theft has begun, and three times as long as its rounds */
 		bool steals;
 	} cases[] = {{0, 1500, 3000, false}, {0, 1500, 4000, true}, {0, 200, 3000, true}, {16, 4000, 6000, true}, {10, 0, 3000, true}};
-	int word;
+	int word, other;
 	struct pk_site at = {&word, &gate, 3000, true, NULL, NULL, NULL};
-	unsigned soon = 0, timed = 0;
+	unsigned soon = 0;
 	uint64_t took;
 
 	pk_incarnation_next();
 	pk_topology_read("", "1x2");
 	pk_spin_setup();
-	pk_self.stolen.took = 1; /* of another one */
-	steal_twice(&at, &at, 1000, &took); /* and find out how long a round is */
-	ck_assert_uint_eq(pk_self.stolen.took, 0);
+	do
+		steal_twice(&at, &at, 1000, &took); /* and find out how long a round is */
+	while (!pk_rounds_in(1000));
 	for (unsigned i = 0; i < TRIES * sizeof(cases) / sizeof(cases[0]); i++) {
 		bool steals = cases[i / TRIES].steals, stolen;
 		uint64_t began = pk_clock_ns();
@@ -553,18 +554,27 @@ START_TEST(steals_from_far_away)
 	if (!soon)
 		printf("SKIP: nobody steals twice at once on such a slow machine\n");
 
-	/* One in eight is timed. */
-	for (int i = 0; i < 80; i++) {
+	/* One in eight is timed, and says no more than it has taken, and no less than the clock does. */
+	pk_self.stolen.times = 0;
+	for (int i = 1; i <= 80; i++) {
 		word = 0;
 		pk_self.stolen.word = &word;
 		pk_self.stolen.took = UINT16_MAX; /* nobody would write that */
 		pk_self.stolen.ns = 0;
 		pk_self.greed = 0;
+		took = pk_clock_ns();
 		ck_assert(pk_word_steal(&at));
-		timed += pk_self.stolen.took != UINT16_MAX;
+		took = pk_clock_ns() - took;
+		if (i % 8)
+			ck_assert_uint_eq(pk_self.stolen.took, UINT16_MAX);
+		else if (took < 5000) /* it was not preempted */
+			ck_assert_uint_le(pk_self.stolen.took, took);
 	}
-	ck_assert_uint_gt(timed, 0);
-	ck_assert_uint_le(timed, 10);
+	/* What another word has taken does not count for this one. */
+	word = 0;
+	pk_self.stolen.word = &other;
+	ck_assert(pk_word_steal(&at));
+	ck_assert_uint_eq(pk_self.stolen.took, 0);
 }
 END_TEST
 
@@ -652,34 +662,51 @@ START_TEST(loses_the_word)
 }
 END_TEST
 
+static int late_ns;
+
 static void goes_on(int sig)
 {
+	uint64_t began = pk_clock_ns();
+
 	(void)sig;
-	usleep(20);
+	while (pk_clock_ns() - began < (uint64_t)late_ns)
+		;
 	mprotect(snatched, (size_t)sysconf(_SC_PAGESIZE), PROT_READ | PROT_WRITE);
 }
 
-/* One that has been preempted does not tell how far away the word is. */
+/* A thief whose word comes late knows how late; one that has been preempted does not tell how far away the word is. */
 START_TEST(steals_late)
 {
 	const struct sigaction fault = {.sa_handler = goes_on};
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
 	struct pk_site at = {NULL, &gate, 3000, true, NULL, NULL, NULL};
+	uint64_t took;
 
 	pk_incarnation_next();
 	pk_topology_read("", "1x2");
 	pk_spin_setup();
 	snatched = at.word = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	ck_assert_ptr_ne(at.word, MAP_FAILED);
+	do
+		steal_twice(&at, &at, 1000, &took); /* and find out how long a round is */
+	while (!pk_rounds_in(1000));
 	ck_assert_int_eq(sigaction(SIGSEGV, &fault, NULL), 0);
-	for (int i = 0; i < 16; i++) {
+	for (int i = 0; i < 32; i++) {
+		late_ns = i % 2 ? 20000 : 500;
 		*snatched = 0;
 		ck_assert_int_eq(mprotect(at.word, page, PROT_READ), 0);
 		pk_self.stolen.word = at.word;
 		pk_self.stolen.took = 100;
+		pk_self.stolen.times = 7;
 		pk_self.stolen.ns = 0;
+		pk_self.greed = 0;
+		took = pk_clock_ns();
 		ck_assert(pk_word_steal(&at));
-		ck_assert_uint_eq(pk_self.stolen.took, 100);
+		took = pk_clock_ns() - took;
+		if (i % 2)
+			ck_assert_uint_eq(pk_self.stolen.took, 100);
+		else if (took < 5000)
+			ck_assert_uint_ge(pk_self.stolen.took, 500);
 	}
 }
 END_TEST
