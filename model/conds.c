@@ -47,7 +47,7 @@ static void setup(void)
 	mc_watch_bays(&m->queue.aux);
 	users = (int)mc_threads;
 	if (mc_hall)
-		c->apart = 2, c->hall = 1; /* there have been crowds (cond.c, APART) */
+		c->apart = PK_COND_APART, c->hall = 1; /* there have been crowds */
 	pk_config.cond = "fifo";
 	pk_real();
 }

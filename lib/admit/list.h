@@ -52,7 +52,7 @@
  *						or it looks (rt/doze.h), or it has
  *						the word, out of turn
  *	HEAD			ABANDONED	its thread, when it leaves
- *	CLAIMED			PARKED		splice, for a signal (pthread/cond.c)
+ *	CLAIMED			PARKED		splice, for a signal (pthread/cond-signal.c)
  *	any			ORPHAN		the child of a fork
  * Being made head and giving up are one race on one word: exactly one wins, so
  * headship is never lost. An ABANDONED node stays linked until it is passed by

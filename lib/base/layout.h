@@ -130,12 +130,17 @@ PK_INLINE struct pk_mutex *pk_mutex_of(pthread_mutex_t *mutex)
 	return (struct pk_mutex *)mutex;
 }
 
+PK_INLINE struct pk_mutex *pk_mutex_of_queue(struct pk_queue *queue)
+{
+	return (struct pk_mutex *)((char *)queue - offsetof(struct pk_mutex, queue));
+}
+
 /* A condition variable is ours altogether, but for the flags that glibc's
  * pthread_cond_init leaves and debuggers read (gdb: `__wrefs`). All zero is an idle
  * one on CLOCK_REALTIME. The last 8 bytes are never looked at: the initialiser of
  * some releases leaves them as they are (glibc bug 32786). */
 struct pk_cond {
-	struct pk_queue waiters; /* tail: the name of the last one, or 0; aux: of the first (pthread/cond.c) */
+	struct pk_queue waiters; /* tail: the name of the last one, or 0; aux: of the first (pthread/cond-list.h) */
 	union {
 		/* process-private */
 		struct {
@@ -146,8 +151,8 @@ struct pk_cond {
 		uint32_t sequence;
 	};
 	uintptr_t at; /* the address at which somebody waits, or has waited */
-	uint8_t apart;	/* how often all would best have been woken by one call, in a row; 2 at most */
-	uint8_t called;	/* who waited was last called by 1: a signal, 2: a broadcast; 0: by nothing yet */
+	uint8_t apart;	/* how often all would best have been woken by one call, in a row (pthread/cond-signal.c) */
+	uint8_t called;	/* how who waited was called last; 0: not yet */
 	uint16_t hall;	/* 1 + the number of its hall (rt/hall.h), or 0 */
 	uint32_t unused[2 - sizeof(uintptr_t) / 4];
 	uint32_t refs; /* glibc's __wrefs: flags, and 8 for each waiter */
@@ -157,6 +162,10 @@ struct pk_cond {
 #define PK_COND_MONOTONIC 2u /* timedwait's clock */
 #define PK_COND_DESTROYER 4u /* somebody waits for the waiters to be out */
 #define PK_COND_WAITER 8u
+
+#define PK_COND_APART 2u	/* `apart`, at most */
+#define PK_COND_BY_SIGNAL 1u /* `called` */
+#define PK_COND_BY_BROADCAST 2u
 
 _Static_assert(offsetof(struct pk_cond, refs) == offsetof(pthread_cond_t, __data.__wrefs),
 	       "pthread_cond_t: __wrefs is elsewhere");

@@ -88,7 +88,7 @@ enum pk_manner {
 	PK_STAYS,   /* spins if there is room, and then sleeps in its place */
 	PK_SLEEPS,  /* at once */
 	PK_UNTIMED, /* sleeps, since before it was in the queue, and does not look in time (rt/doze.h) */
-	PK_ENDLESS, /* the same, without a timer until it is woken once, by who puts it there (pthread/cond.c) */
+	PK_ENDLESS, /* the same, without a timer until it is woken once, by who puts it there (pthread/cond-signal.c) */
 	PK_TOGETHER, /* sleeps in the hall of that number (rt/hall.h), which is added, and is never put into a queue */
 };
 
@@ -111,7 +111,7 @@ struct pk_waiter {
 	bool leads;		/* it has its cohort's lock, and waits for one above (admit/levels.c) */
 	struct pk_queue *queue; /* which: a copied lock's tail names strangers */
 	union {
-		struct pk_queue *home;	 /* where a signal moves it to, or null (pthread/cond.c) */
+		struct pk_queue *home;	 /* where a signal moves it to, or null (pthread/cond-signal.c) */
 		struct pk_waiter *aside; /* in a queue: the first one of those set aside (admit/list.h) */
 	};
 	uint32_t id;

@@ -12,7 +12,7 @@
  * policy's function returns PK_ORPHANED. Each looks for itself; those whom a condition variable has put into the queue
  * asleep are woken by who gives up before them. If nobody does they wake by themselves, but late: who waits for a
  * condition variable without a deadline sleeps for 4 s at first, so that idle threads cost next to nothing; with one, until
- * then. Or they sleep without a timer, and who puts them there wakes them, so that they have one (pthread/cond.c); so does who makes
+ * then. Or they sleep without a timer, and who puts them there wakes them, so that they have one (pthread/cond-signal.c); so does who makes
  * one of them the head that somebody else has marked as awake, and may not have woken (admit/list.h). Who sleeps in a hall
  * (rt/hall.h) has no timer, and is never put behind others. */
 #ifndef PK_DOZE_H

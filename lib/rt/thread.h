@@ -72,7 +72,7 @@ struct pk_thread {
 		uint8_t times;
 		uint16_t took;
 	} stolen;
-	/* Whom it has put into a mutex's queue, and calls when it has unlocked it (pthread/cond.c). */
+	/* Whom it has put into a mutex's queue, and calls when it has unlocked it (pthread/cond-signal.c). */
 	struct {
 		const struct pk_mutex *to;
 		struct pk_waiter *first;

@@ -101,7 +101,7 @@ START_TEST(asks)
 		const char *policy, *topology, *parking;
 		int waiters, word;
 		bool asks;
-		int before; /* how some were called before (cond.c, BY_SIGNAL) */
+		int before; /* how some were called before: PK_COND_BY_* */
 		bool tried, busy;
 	} table[] = {
 		{"shfl", "2x8", "auto", 3, 2, true, 1, true, false},   {"shfl", "1x8", "auto", 3, 2, true, 1, true, false},
