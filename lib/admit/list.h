@@ -27,7 +27,7 @@
  *	gets the word or its turn awake, or that a free word has waited for, and shrinks with each
  *	that has to sleep again. The
  *	first ones are woken by who has put them here, when it has let the lock go
- *	(pthread/cond.c).
+ *	(pthread/cond-signal.c).
  *	(4.2.2 wakes one successor, by the waiter as well.)
  *	So do others that have slept here, if the word is free when they are up, whether it is
  *	their turn or not: then it is not the lock that they wait for, but each other's wake-ups,

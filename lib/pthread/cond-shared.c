@@ -44,7 +44,6 @@ struct shared_wait {
 	bool user;     /* of the mutex */
 	uint32_t seen; /* the number */
 	int tid;       /* the thread: another one in the child of a handler that has forked */
-	int type;      /* of its cancellation, before */
 	struct _pthread_cleanup_buffer frame;
 };
 
@@ -72,7 +71,6 @@ static void unwound(void *arg)
 	pk_cond_shared_signal(s->c);
 	retire(s);
 	pk_mutex_cond_lock(s->mutex, s->user);
-	pk_cond_restore_type(s->type);
 }
 
 /* Sleep while the number is the one that was seen, until a wake-up: 0; or ETIMEDOUT. */
@@ -90,9 +88,9 @@ static int sleep_shared(struct shared_wait *s, const struct pk_deadline *deadlin
 	return late;
 }
 
-int pk_cond_shared_wait(struct pk_cond *c, pthread_mutex_t *mutex, const struct pk_deadline *deadline, int type)
+int pk_cond_shared_wait(struct pk_cond *c, pthread_mutex_t *mutex, const struct pk_deadline *deadline)
 {
-	struct shared_wait s = {.c = c, .mutex = mutex, .tid = pk_self.tid, .type = type};
+	struct shared_wait s = {.c = c, .mutex = mutex, .tid = pk_self.tid};
 	struct pk_queue *home;
 	int ret = pk_mutex_cond_begin(mutex, &home);
 	int late;

@@ -7,7 +7,6 @@
 #define PK_PTHREAD_COND_SHARED_H
 
 #include "pthread/cond.h"
-#include "rt/real.h"
 
 /* In place of the last waiter's name: this one works in our way. Not a name. */
 #define PK_COND_OURS ((uint64_t)0x70726b64 << 32)
@@ -23,16 +22,7 @@ PK_INLINE bool pk_cond_is_ours(struct pk_cond *c)
 	return pk_load_relaxed(&c->waiters.tail) == PK_COND_OURS;
 }
 
-/* The wait is over, or its thread leaves it by a handler that jumps: what the thread had said of cancellation holds again, which a wait
- * puts off. */
-PK_INLINE void pk_cond_restore_type(int type)
-{
-	if (pk_unlikely(type != PTHREAD_CANCEL_DEFERRED))
-		pk_real()->pthread_setcanceltype(type, &type);
-}
-
-/* `type`: of the thread's cancellation, which is deferred. */
-int pk_cond_shared_wait(struct pk_cond *c, pthread_mutex_t *mutex, const struct pk_deadline *deadline, int type);
+int pk_cond_shared_wait(struct pk_cond *c, pthread_mutex_t *mutex, const struct pk_deadline *deadline);
 int pk_cond_shared_signal(struct pk_cond *c);
 int pk_cond_shared_broadcast(struct pk_cond *c);
 int pk_cond_shared_destroy(struct pk_cond *c);

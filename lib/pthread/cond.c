@@ -27,7 +27,7 @@
  * destroy waits for it.
  *
  * Ledger
- *  C1	is cond-list.h's.
+ *  C1	is cond-list.c's.
  *  C2	status: release by the signal, acquire by the waiter: the signal's last use
  *	of the node comes before its thread uses it again; its `queue` and `next`
  *	come with the headship.
@@ -36,14 +36,14 @@
  *	`cancelled`. A full fence between on both sides: at least one sees the other.
  *	Who sees `cancelled` acquires it, and so sees glibc's flag when it acts.
  *  C4	status: release by who claims, acquire by the waiter: the look at the owner of its mutex
- *	(owned()) comes before a waiter that gives up has had the mutex, and frees it.
+ *	(cond-signal.c, owned()) comes before a waiter that gives up has had the mutex, and frees it.
  * What the program protects with the mutex is ordered by the mutex. */
 #include "pthread/cond.h"
 
 #include <errno.h>
 #include <string.h>
 
-#include "admit/list.h"
+#include "base/await.h"
 #include "pthread/cond-list.h"
 #include "pthread/cond-signal.h"
 #include "pthread/lot.h"
@@ -54,7 +54,6 @@
 #include "rt/control.h"
 #include "rt/config.h"
 #include "rt/doze.h"
-#include "rt/fork.h"
 #include "rt/hall.h"
 #include "rt/probe.h"
 #include "rt/real.h"
@@ -72,6 +71,8 @@ enum {
 	/* Not who has had to wait for the mutex then by so much more than every third time; for so many waits. */
 	CROWDED = 30,
 	ALOOF = 1000,
+	/* A signal is half done for no longer than so many rounds. */
+	PASSING = 100,
 	/* How long a thread without a node sleeps at a time. */
 	DOZE_US = 1000,
 };
@@ -100,7 +101,7 @@ static int sleep_blocked(struct pk_waiter *w, const struct pk_deadline *deadline
 {
 	const bool together = w->manner >= PK_TOGETHER;
 	const unsigned hall = together ? w->manner - PK_TOGETHER : 0;
-	unsigned looks = PK_DOZE_IDLE, passing = PK_COND_LOCK_ROUNDS;
+	unsigned looks = PK_DOZE_IDLE, passing = PASSING;
 
 	for (;;) {
 		uint32_t calls = together ? pk_hall_ready(hall) : 0;
@@ -198,7 +199,6 @@ struct wait {
 	bool user;  /* the mutex counts the thread, which is to be taken back */
 	bool watch; /* it is told of: `watched` */
 	bool left;  /* it was not signalled */
-	int type;   /* of the thread's cancellation, before */
 	struct pk_watched watched;
 	struct _pthread_cleanup_buffer frame;
 };
@@ -295,7 +295,6 @@ static void unwound(void *wait)
 	stop_waiting(s->w);
 	sleep_blocked(s->w, NULL);
 	resume(s);
-	pk_cond_restore_type(s->type);
 }
 
 /* How to wait (enum pk_manner): together with others, or with a timer, or without. One costs up to an eighth of a wake-up, and to
@@ -334,7 +333,7 @@ static void ask_for_trial(const struct pk_cond *c, const struct pk_waiter *w)
 
 /* Wait with node w. */
 static int wait_listed(struct pk_cond *c, pthread_mutex_t *mutex, struct pk_queue *home, struct pk_waiter *w,
-		       const struct pk_deadline *deadline, int type)
+		       const struct pk_deadline *deadline)
 {
 	struct pk_record *r = w->record;
 	struct wait s;
@@ -362,7 +361,6 @@ static int wait_listed(struct pk_cond *c, pthread_mutex_t *mutex, struct pk_queu
 	s.mutex = mutex;
 	s.home = home;
 	s.w = w;
-	s.type = type;
 	ret = pk_mutex_cond_unlock(mutex, &s.user);
 	if (pk_unlikely(ret)) {
 		pk_store_relaxed(&pk_self.waits, NULL);
@@ -386,17 +384,16 @@ static void doze_unwound(void *wait)
 
 	_pthread_cleanup_pop(&s->frame, 0);
 	pk_mutex_cond_lock(s->mutex, s->user);
-	pk_cond_restore_type(s->type);
 }
 
 /* Wait without a node: in short sleeps, each of which may be the last. */
-static PK_COLD int doze(pthread_mutex_t *mutex, const struct pk_deadline *deadline, int type)
+static PK_COLD int doze(pthread_mutex_t *mutex, const struct pk_deadline *deadline)
 {
 	static const int nobody;
 	uint64_t until = pk_clock_us() + DOZE_US;
 	struct timespec soon = {(time_t)(until / 1000000), (long)(until % 1000000 * 1000)};
 	struct pk_deadline nap = {&soon, CLOCK_MONOTONIC};
-	struct wait s = {.mutex = mutex, .type = type};
+	struct wait s = {.mutex = mutex};
 	int ret = pk_mutex_cond_unlock(mutex, &s.user);
 
 	if (ret)
@@ -413,7 +410,7 @@ static PK_COLD int doze(pthread_mutex_t *mutex, const struct pk_deadline *deadli
 	return ret;
 }
 
-static int wait_private(struct pk_cond *c, pthread_mutex_t *mutex, const struct pk_deadline *deadline, int type)
+static int wait_private(struct pk_cond *c, pthread_mutex_t *mutex, const struct pk_deadline *deadline)
 {
 	struct pk_record *r = pk_thread_record();
 	struct pk_waiter *w;
@@ -428,8 +425,8 @@ static int wait_private(struct pk_cond *c, pthread_mutex_t *mutex, const struct 
 	act_if_cancelled();
 	w = r && !pk_self.waits ? pk_waiter_take(r) : NULL;
 	if (pk_unlikely(!w))
-		return doze(mutex, deadline, type);
-	return wait_listed(c, mutex, home, w, deadline, type);
+		return doze(mutex, deadline);
+	return wait_listed(c, mutex, home, w, deadline);
 }
 
 static int wait(struct pk_cond *c, pthread_mutex_t *mutex, const struct pk_deadline *deadline)
@@ -443,10 +440,11 @@ static int wait(struct pk_cond *c, pthread_mutex_t *mutex, const struct pk_deadl
 	pk_real()->pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &type);
 	pk_control_poll();
 	if (pk_unlikely(pk_cond_is_shared(c)))
-		ret = pk_cond_shared_wait(c, mutex, deadline, type);
+		ret = pk_cond_shared_wait(c, mutex, deadline);
 	else
-		ret = wait_private(c, mutex, deadline, type);
-	pk_cond_restore_type(type);
+		ret = wait_private(c, mutex, deadline);
+	if (pk_unlikely(type != PTHREAD_CANCEL_DEFERRED))
+		pk_real()->pthread_setcanceltype(type, &type);
 	return ret;
 }
 
