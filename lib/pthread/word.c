@@ -29,7 +29,8 @@
  *
  * A thread that has slept cannot know whether it was the only sleeper (glibc's
  * own functions sleep here, too), so it takes the word with 2: its unlock wakes
- * the next. With 1 that wake-up would be lost.
+ * the next. With 1 that wake-up would be lost. Who was to sleep, but found that the word had changed (EAGAIN), has taken no wake-up from
+ * anybody: it takes the word with 1 still, as one that has just come, and its unlock need not call the kernel for nobody.
  *
  * Ledger
  *  O6	The acquire of the successful exchange pairs with the release in
@@ -485,20 +486,21 @@ int pk_word_wait(const struct pk_site *at, const struct pk_admit_ops *ops, struc
 		if (w)
 			pk_store_relaxed(&pk_self.asleep, true);
 		if (nap)
-			pk_futex_wait_for(at->word, 1, PK_NAP_US);
+			late = pk_futex_wait_for(at->word, 1, PK_NAP_US) == EAGAIN ? EAGAIN : 0;
 		else if (at->pass || apart)
 			late = pk_doze_alone(at->word, 2, deadline, &looks, &look);
 		else
-			late = pk_futex_wait(at->word, 2, deadline);
+			late = pk_futex_sleep(at->word, 2, deadline);
 		if (w)
 			pk_store_relaxed(&pk_self.asleep, false);
-		if (late)
+		if (late == ETIMEDOUT)
 			return late;
 		if (look && !apart && at->pass(at->word))
 			return EALREADY;
 		if (dated)
 			pk_self.came = pk_clock_ns();
-		t.take = 2;
+		if (late != EAGAIN)
+			t.take = 2;
 		t.nap = !nap;
 		sleeps++;
 		if (w && !pk_waiter_is_head(w))

@@ -75,12 +75,12 @@ int pk_doze_alone(const void *word, uint32_t expected, const struct pk_deadline 
 	if (deadline && deadline->clock == CLOCK_REALTIME && us > SET_US)
 		us = SET_US;
 	if (!look_at_word || (deadline && pk_clock_left_us(deadline->clock, deadline->abstime) <= us))
-		return pk_futex_wait(word, expected, deadline);
+		return pk_futex_sleep(word, expected, deadline);
 	ret = pk_futex_wait_for(word, expected, us);
 	/* After a handler, too: with one after the other the time would never come. */
-	*look = ret;
+	*look = ret == ETIMEDOUT || ret == EINTR;
 	*looks += ret == ETIMEDOUT;
-	return 0;
+	return ret == EAGAIN ? EAGAIN : 0;
 }
 
 void pk_doze_over(void)
@@ -109,7 +109,7 @@ int pk_doze(const void *word, uint32_t expected, const struct pk_deadline *deadl
 	pk_store_relaxed(&pk_self.asleep, false);
 	if (look && pk_self.waits)
 		look_at_word(pk_self.wanted.looks >= PK_DOZE_LAST);
-	return late;
+	return late == ETIMEDOUT ? late : 0;
 }
 
 bool pk_doze_sees_free(void)

@@ -53,7 +53,7 @@ enum {
 };
 
 /* As pk_doze(), without a place: sleep until the deadline or the next look, `looks` being counted on from 0. `*look`: it
- * is time to look. 0 or ETIMEDOUT. */
+ * is time to look. 0, ETIMEDOUT, or EAGAIN as pk_futex_sleep() has it. */
 int pk_doze_alone(const void *word, uint32_t expected, const struct pk_deadline *deadline, unsigned *looks, bool *look);
 
 #endif

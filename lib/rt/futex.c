@@ -38,7 +38,8 @@ PK_INLINE int wait(const void *word, uint32_t expected, int op, uint32_t bits, c
 	case -EINTR: /* a signal handler ran */
 		return EINTR;
 	case -EAGAIN: /* *word was not as expected */
-	case 0:	      /* woken, or a late wake-up meant for somebody before us */
+		return EAGAIN;
+	case 0: /* woken, or a late wake-up meant for somebody before us */
 		return 0;
 	default:
 		/* EFAULT, EINVAL, ENOSYS, or EPERM by a seccomp filter: nothing
@@ -53,24 +54,33 @@ int pk_futex_wait(const void *word, uint32_t expected, const struct pk_deadline 
 	return pk_futex_wait_bits(word, expected, FUTEX_BITSET_MATCH_ANY, deadline);
 }
 
+int pk_futex_sleep(const void *word, uint32_t expected, const struct pk_deadline *deadline)
+{
+	int ret = wait(word, expected, FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, FUTEX_BITSET_MATCH_ANY, deadline);
+
+	return ret == EINTR ? 0 : ret;
+}
+
 int pk_futex_wait_for(const void *word, uint32_t expected, unsigned us)
 {
 	const struct timespec time = {us / 1000000, us % 1000000 * 1000L};
 	long ret = call(word, expected, FUTEX_WAIT | FUTEX_PRIVATE_FLAG, &time, 0);
 
-	return ret == -ETIMEDOUT ? ETIMEDOUT : ret == -EINTR ? EINTR : 0;
+	return ret == -ETIMEDOUT || ret == -EINTR || ret == -EAGAIN ? (int)-ret : 0;
 }
 
 int pk_futex_wait_bits(const void *word, uint32_t expected, uint32_t bits, const struct pk_deadline *deadline)
 {
 	int ret = wait(word, expected, FUTEX_WAIT_BITSET | FUTEX_PRIVATE_FLAG, bits, deadline);
 
-	return ret == EINTR ? 0 : ret;
+	return ret == EINTR || ret == EAGAIN ? 0 : ret;
 }
 
 int pk_futex_wait_shared(const void *word, uint32_t expected, const struct pk_deadline *deadline)
 {
-	return wait(word, expected, FUTEX_WAIT_BITSET, FUTEX_BITSET_MATCH_ANY, deadline);
+	int ret = wait(word, expected, FUTEX_WAIT_BITSET, FUTEX_BITSET_MATCH_ANY, deadline);
+
+	return ret == EAGAIN ? 0 : ret;
 }
 
 PK_INLINE int wake(const void *word, int n, int op, uint32_t bits)

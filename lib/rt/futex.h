@@ -24,10 +24,13 @@ struct pk_deadline {
  * word is as expected then. */
 int pk_futex_wait(const void *word, uint32_t expected, const struct pk_deadline *deadline);
 
-/* The same for so many microseconds at most: ETIMEDOUT then. EINTR after a signal handler. */
+/* The same, but EAGAIN if *word was not as expected: the thread has not slept, so it has taken no wake-up. */
+int pk_futex_sleep(const void *word, uint32_t expected, const struct pk_deadline *deadline);
+
+/* That for so many microseconds at most: ETIMEDOUT then. EINTR after a signal handler. */
 int pk_futex_wait_for(const void *word, uint32_t expected, unsigned us);
 
-/* The same for some of the sleepers: `bits` says what kinds of wake-up to heed, and what
+/* As pk_futex_wait(), for some of the sleepers: `bits` says what kinds of wake-up to heed, and what
  * kinds of sleepers to wake. */
 int pk_futex_wait_bits(const void *word, uint32_t expected, uint32_t bits, const struct pk_deadline *deadline);
 int pk_futex_wake_bits(const void *word, uint32_t bits);

@@ -17,6 +17,8 @@
  * until somebody has taken that on. */
 #include "rt/park.h"
 
+#include <errno.h>
+
 #include <limits.h>
 
 #include "base/atomic.h"
@@ -33,7 +35,7 @@ uint32_t pk_park_ready(struct pk_bay *bay)
 
 int pk_park_sleep(struct pk_bay *bay, uint32_t calls, const struct pk_deadline *deadline, unsigned *looks, bool *look)
 {
-	return pk_doze_alone(&bay->calls, calls, deadline, looks, look);
+	return pk_doze_alone(&bay->calls, calls, deadline, looks, look) == ETIMEDOUT ? ETIMEDOUT : 0;
 }
 
 bool pk_park_leave(struct pk_bay *bay, const void *object)

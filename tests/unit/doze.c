@@ -29,8 +29,8 @@ int __wrap_pk_futex_wait_for(const void *word, uint32_t expected, unsigned us)
 	return ends;
 }
 
-int __wrap_pk_futex_wait(const void *word, uint32_t expected, const struct pk_deadline *deadline);
-int __wrap_pk_futex_wait(const void *word, uint32_t expected, const struct pk_deadline *deadline)
+int __wrap_pk_futex_sleep(const void *word, uint32_t expected, const struct pk_deadline *deadline);
+int __wrap_pk_futex_sleep(const void *word, uint32_t expected, const struct pk_deadline *deadline)
 {
 	(void)word;
 	(void)expected;

@@ -712,6 +712,57 @@ START_TEST(steals_late)
 }
 END_TEST
 
+/* ---- who sleeps ---- */
+
+/* What the sleeps at the word end with, one after the other, if it is told; the word is let go by the end of the last one. */
+static const int *ends;
+
+static int ended(const void *word)
+{
+	int end = *ends++;
+
+	*(int *)word = *ends < 0 ? 0 : 1;
+	return end;
+}
+
+int __real_pk_futex_sleep(const void *word, uint32_t expected, const struct pk_deadline *deadline);
+int __wrap_pk_futex_sleep(const void *word, uint32_t expected, const struct pk_deadline *deadline);
+int __wrap_pk_futex_sleep(const void *word, uint32_t expected, const struct pk_deadline *deadline)
+{
+	if (!ends)
+		return __real_pk_futex_sleep(word, expected, deadline);
+	ck_assert_int_eq(*(const int *)word, (int)expected);
+	return ended(word);
+}
+
+int __real_pk_doze_alone(const void *word, uint32_t expected, const struct pk_deadline *deadline, unsigned *looks, bool *look);
+int __wrap_pk_doze_alone(const void *word, uint32_t expected, const struct pk_deadline *deadline, unsigned *looks, bool *look);
+int __wrap_pk_doze_alone(const void *word, uint32_t expected, const struct pk_deadline *deadline, unsigned *looks, bool *look)
+{
+	if (!ends)
+		return __real_pk_doze_alone(word, expected, deadline, looks, look);
+	*look = false;
+	return ended(word);
+}
+
+/* Who has slept, or might have, takes the word with 2, as others may sleep still; who was to, but the word had changed, with 1. */
+START_TEST(owes_a_wakeup)
+{
+	static const struct {
+		int ends[4], takes;
+	} table[] = {{{EAGAIN, -1}, 1}, {{0, -1}, 2}, {{EAGAIN, EAGAIN, -1}, 1}, {{EAGAIN, 0, -1}, 2}, {{0, EAGAIN, -1}, 2}};
+	const bool apart = _i % 2;
+	int word = 1;
+	struct pk_site at = {&word, &gate, 0, true, NULL, NULL, NULL};
+
+	pk_incarnation_next();
+	ends = table[_i / 2].ends;
+	ck_assert_int_eq(pk_word_wait(&at, apart ? pk_policy_ops(PK_POLICY_shfl) : NULL, NULL, false, NULL), 0);
+	ck_assert_int_eq(*ends, -1);
+	ck_assert_int_eq(word, table[_i / 2].takes);
+}
+END_TEST
+
 /* ---- who lurks ---- */
 
 enum { NAP_US = 50, NAPS = 3 };
@@ -874,4 +925,4 @@ END_TEST
 
 UNIT("word", {heads_tell, 2}, {heads_probe, 1}, {heads_take_long, 1}, {looks_away, 11}, {looks_away_in_a_queue, 6}, {looks_away_as_others_do, 9},
      {steals_once, 1}, {steals_again, 1}, {steals_from_far_away, 1}, {steals_by_habit, 1}, {loses_the_word, 1}, {steals_late, 1}, {naps_seldom, 2},
-     {naps_and_takes, 2}, {lurks_for_long, 1})
+     {naps_and_takes, 2}, {lurks_for_long, 1}, {owes_a_wakeup, 10})
