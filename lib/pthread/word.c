@@ -410,7 +410,7 @@ static void note_other(const struct pk_site *at, uint64_t ns)
 }
 
 /* One that has waited apart, and has slept so often in vain, had better queue: if others do so, or if it is impatient, as to wait
- * apart is not good for this one. Else there is nothing to be won. It has just set the word to 2, so it owes nobody a
+ * apart is not good for this one. Else there is nothing to be won. It has set the word to 2 since it was woken, so it owes nobody a
  * wake-up. `since`: when it came, or 0 if that is not known. */
 static bool has_had_enough(const struct pk_site *at, uint64_t since, unsigned sleeps)
 {

@@ -24,7 +24,8 @@ struct pk_deadline {
  * word is as expected then. */
 int pk_futex_wait(const void *word, uint32_t expected, const struct pk_deadline *deadline);
 
-/* The same, but EAGAIN if *word was not as expected: the thread has not slept, so it has taken no wake-up. */
+/* The same, but EAGAIN if *word was not as expected: the thread has taken no wake-up then (it may have slept, until a signal handler, and
+ * not again). */
 int pk_futex_sleep(const void *word, uint32_t expected, const struct pk_deadline *deadline);
 
 /* That for so many microseconds at most: ETIMEDOUT then. EINTR after a signal handler. */

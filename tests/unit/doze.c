@@ -94,12 +94,12 @@ START_TEST(with_time)
 }
 END_TEST
 
-/* Who is woken does not look; after a handler it does, and it is as if it had not been asleep. */
+/* Who is woken does not look, nor who has not slept; after a handler it does, and it is as if it had not been asleep. */
 START_TEST(before_time)
 {
 	begin();
 	for (unsigned n = 0; n < 2 * LOOKS; n++) {
-		ends = n % 2 ? EINTR : 0;
+		ends = n % 2 ? EINTR : n % 4 ? EAGAIN : 0;
 		ck_assert_int_eq(pk_doze(&word, 2, NULL), 0);
 		ck_assert_uint_le(slept_us, FIRST_US);
 		ck_assert_uint_eq(looks, (n + 1) / 2);
@@ -108,6 +108,17 @@ START_TEST(before_time)
 	pk_self.waits = NULL;
 	pk_doze(&word, 2, NULL);
 	ck_assert_uint_eq(looks, LOOKS);
+	for (int i = 0; i < 2; i++) {
+		unsigned alone = 0;
+		bool look = true;
+
+		ends = i ? EAGAIN : 0;
+		pk_self.asleep = true;
+		ck_assert_int_eq(pk_doze_alone(&word, 2, NULL, &alone, &look), ends);
+		ck_assert(!look);
+		ck_assert_uint_eq(alone, 0);
+	}
+	pk_self.asleep = false;
 }
 END_TEST
 

@@ -79,11 +79,20 @@ END_TEST
 
 /* ---- who waits without a place ---- */
 
+static pid_t tid;
+
+static void await_asleep(void)
+{
+	while (!sleepers_sleeps(pk_load_acquire(&tid)))
+		sched_yield();
+}
+
 static struct pk_waiter *chain;
 static uint64_t entered, bypassed;
 
 static void *wait_for_it(void *at)
 {
+	pk_store_release(&tid, gettid());
 	pk_self.chain = chain;
 	ck_assert_int_eq(pk_turn_wait(at, NULL), 0);
 	entered = count_of(PK_STAT_entered);
@@ -131,6 +140,8 @@ START_TEST(waits_without_a_place)
 	while (!pk_load_acquire(&node[0]->next) && pk_load_acquire(&word) == 1)
 		sched_yield();
 	ck_assert_int_eq(!pk_load_acquire(&node[0]->next), table[_i].apart);
+	if (table[_i].apart)
+		await_asleep();
 	pk_shfl.leave(&gate.queue, node[0], &word);
 	pk_lot_check(&gate, 0);
 	pk_store_release(&word, 0);
@@ -255,8 +266,6 @@ START_TEST(says_its_cache)
 }
 END_TEST
 
-static pid_t tid;
-
 static unsigned naps;
 int __real_pk_futex_wait_for(const void *word, uint32_t expected, unsigned us);
 int __wrap_pk_futex_wait_for(const void *word, uint32_t expected, unsigned us);
@@ -265,12 +274,6 @@ int __wrap_pk_futex_wait_for(const void *on, uint32_t expected, unsigned us)
 {
 	naps += us == PK_NAP_US;
 	return __real_pk_futex_wait_for(on, expected, us);
-}
-
-static void await_asleep(void)
-{
-	while (!sleepers_sleeps(pk_load_acquire(&tid)))
-		sched_yield();
 }
 
 static void *wait_apart(void *at)
