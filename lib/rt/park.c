@@ -18,7 +18,6 @@
 #include "rt/park.h"
 
 #include <errno.h>
-
 #include <limits.h>
 
 #include "base/atomic.h"
