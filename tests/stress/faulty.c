@@ -126,14 +126,16 @@ static long wait_by_jumping_clock(long word, long op, long expected, const struc
 
 static long futex(long word, long op, long val, long timeout, long word2, long val3)
 {
-	long command = op & FUTEX_CMD_MASK, ret;
+	const long command = op & FUTEX_CMD_MASK;
+	const int waits = command == FUTEX_WAIT || command == FUTEX_WAIT_BITSET;
+	long ret;
 
 	if (command == FUTEX_CMP_REQUEUE) {
 		if (strikes(REFUSED))
 			return -ENOSYS;
 		if (strikes(UNMOVED))
 			return -EAGAIN;
-	} else if (command == FUTEX_WAIT_BITSET) {
+	} else if (waits) {
 		if (strikes(EINTRS))
 			return -EINTR;
 		if (strikes(AGAIN))
@@ -147,7 +149,7 @@ static long futex(long word, long op, long val, long timeout, long word2, long v
 		ret = wait_by_jumping_clock(word, op, val, (const struct timespec *)timeout, val3);
 	else
 		ret = true_syscall(SYS_futex, word, op, val, timeout, word2, val3);
-	if (command == FUTEX_WAIT_BITSET && strikes(LATE))
+	if (waits && strikes(LATE))
 		rest(roll() % 3000000);
 	return ret;
 }

@@ -751,15 +751,23 @@ START_TEST(owes_a_wakeup)
 	static const struct {
 		int ends[4], takes;
 	} table[] = {{{EAGAIN, -1}, 1}, {{0, -1}, 2}, {{EAGAIN, EAGAIN, -1}, 1}, {{EAGAIN, 0, -1}, 2}, {{0, EAGAIN, -1}, 2}};
-	const bool apart = _i % 2;
+	enum { ALONE, APART, HEAD, MANNERS };
+	const int manner = _i % MANNERS;
+	const struct pk_admit_ops *ops = pk_policy_ops(PK_POLICY_shfl);
 	int word = 1;
 	struct pk_site at = {&word, &gate, 0, true, NULL, NULL, NULL};
+	struct pk_waiter *w = NULL;
 
 	pk_incarnation_next();
-	ends = table[_i / 2].ends;
-	ck_assert_int_eq(pk_word_wait(&at, apart ? pk_policy_ops(PK_POLICY_shfl) : NULL, NULL, false, NULL), 0);
+	if (manner == HEAD) {
+		gate.flags = PK_FLAG_QUEUE; /* it does not nap */
+		w = new_node(ops);
+		ck_assert_int_eq(ops->enter(&gate.queue, w, NULL), PK_IS_HEAD);
+	}
+	ends = table[_i / MANNERS].ends;
+	ck_assert_int_eq(pk_word_wait(&at, manner == ALONE ? NULL : ops, w, false, NULL), 0);
 	ck_assert_int_eq(*ends, -1);
-	ck_assert_int_eq(word, table[_i / 2].takes);
+	ck_assert_int_eq(word, table[_i / MANNERS].takes);
 }
 END_TEST
 
@@ -925,4 +933,4 @@ END_TEST
 
 UNIT("word", {heads_tell, 2}, {heads_probe, 1}, {heads_take_long, 1}, {looks_away, 11}, {looks_away_in_a_queue, 6}, {looks_away_as_others_do, 9},
      {steals_once, 1}, {steals_again, 1}, {steals_from_far_away, 1}, {steals_by_habit, 1}, {loses_the_word, 1}, {steals_late, 1}, {naps_seldom, 2},
-     {naps_and_takes, 2}, {lurks_for_long, 1}, {owes_a_wakeup, 10})
+     {naps_and_takes, 2}, {lurks_for_long, 1}, {owes_a_wakeup, 15})
