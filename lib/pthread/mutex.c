@@ -17,6 +17,9 @@
 #include "rt/topology.h"
 #include "rt/watch.h"
 
+/* It is not to be overtaken, or is tried (trial.h). */
+#define MARKED (PK_FLAG_QUEUE | PK_FLAG_TRIED)
+
 /* The thread has a tid, and the kind is one that we serve. If not, begin() gives
  * it one, or says that glibc's function is to be called. */
 PK_INLINE bool is_ours(uint64_t kind, int tid)
@@ -28,20 +31,6 @@ static PK_COLD bool begin(uint64_t kind)
 {
 	return !(kind & PK_KIND_OWN_WAY) && pk_thread_start();
 }
-
-/* The way there for the functions that count: a call at their end costs the ways
- * past it nothing. */
-#define PK_BEGIN(name, first)                                                                                          \
-	static PK_COLD int name##_begin(pthread_mutex_t *mutex, uint64_t kind)                                         \
-	{                                                                                                              \
-		if (begin(kind))                                                                                       \
-			return pk_mutex_##name##_slow(mutex, kind, pk_self.tid);                                       \
-		first;                                                                                                 \
-		return pk_real()->pthread_mutex_##name(mutex);                                                         \
-	}
-PK_BEGIN(lock, pk_turn_step_back())
-PK_BEGIN(trylock, )
-PK_BEGIN(unlock, )
 
 PK_INLINE bool is_type(uint64_t kind, int type)
 {
@@ -125,7 +114,7 @@ PK_INLINE bool has_it(struct pk_mutex *m, uint64_t kind, int tid, int *ret)
 	return is_type(kind, PTHREAD_MUTEX_RECURSIVE_NP) || is_type(kind, PTHREAD_MUTEX_ERRORCHECK_NP);
 }
 
-/* It is not to be overtaken, or is tried (trial.h). To look at a mutex before it is taken takes its line twice, which the usual way does
+/* It is MARKED. To look at a mutex before it is taken takes its line twice, which the usual way does
  * not: what is tried is to be like that. */
 static int lock_marked(struct pk_mutex *m, uint64_t kind, int tid, const struct pk_deadline *deadline)
 {
@@ -139,12 +128,10 @@ static int lock_marked(struct pk_mutex *m, uint64_t kind, int tid, const struct 
 	return own(m, kind, tid);
 }
 
-PK_INLINE int lock(struct pk_mutex *m, uint64_t kind, int tid, const struct pk_deadline *deadline)
+PK_INLINE int lock_unmarked(struct pk_mutex *m, uint64_t kind, int tid, const struct pk_deadline *deadline)
 {
 	int ret;
 
-	if (pk_unlikely(kind & (PK_FLAG_QUEUE | PK_FLAG_TRIED)))
-		return lock_marked(m, kind, tid, deadline);
 	if (has_it(m, kind, tid, &ret))
 		return ret;
 	if (pk_unlikely(!pk_mutex_take(m)))
@@ -152,13 +139,25 @@ PK_INLINE int lock(struct pk_mutex *m, uint64_t kind, int tid, const struct pk_d
 	return own(m, kind, tid);
 }
 
+PK_INLINE int lock(struct pk_mutex *m, uint64_t kind, int tid, const struct pk_deadline *deadline)
+{
+	return pk_unlikely(kind & MARKED) ? lock_marked(m, kind, tid, deadline) : lock_unmarked(m, kind, tid, deadline);
+}
+
+/* The functions that count call what is seldom at their end: that costs the ways past it nothing. */
+static PK_NOINLINE int lock_other(pthread_mutex_t *mutex, uint64_t kind)
+{
+	if (is_ours(kind, pk_thread_settled(pk_self.tid)) || begin(kind))
+		return lock(pk_mutex_of(mutex), kind, pk_self.tid, NULL);
+	pk_turn_step_back();
+	return pk_real()->pthread_mutex_lock(mutex);
+}
+
 int pk_mutex_lock_slow(pthread_mutex_t *mutex, uint64_t kind, int tid)
 {
-	struct pk_mutex *m = pk_mutex_of(mutex);
-
-	if (!is_ours(kind, tid))
-		return lock_begin(mutex, kind);
-	return lock(m, kind, tid, NULL);
+	if (pk_unlikely(kind & (PK_KIND_OWN_WAY | MARKED)) || pk_unlikely(!pk_thread_settled(tid)))
+		return lock_other(mutex, kind);
+	return lock_unmarked(pk_mutex_of(mutex), kind, tid, NULL);
 }
 
 int pk_mutex_clocklock(pthread_mutex_t *mutex, clockid_t clock, const struct timespec *abstime)
@@ -169,7 +168,7 @@ int pk_mutex_clocklock(pthread_mutex_t *mutex, clockid_t clock, const struct tim
 
 	if (clock != CLOCK_REALTIME && clock != CLOCK_MONOTONIC)
 		return EINVAL;
-	if (!is_ours(kind, pk_self.tid) && !begin(kind)) {
+	if (!is_ours(kind, pk_thread_settled(pk_self.tid)) && !begin(kind)) {
 		pk_turn_step_back();
 		return pk_real()->pthread_mutex_clocklock(mutex, clock, abstime);
 	}
@@ -182,19 +181,15 @@ int pk_mutex_timedlock(pthread_mutex_t *mutex, const struct timespec *abstime)
 	struct pk_deadline deadline = {abstime, CLOCK_REALTIME};
 	uint64_t kind = pk_load_relaxed(&m->kind);
 
-	if (!is_ours(kind, pk_self.tid) && !begin(kind)) {
+	if (!is_ours(kind, pk_thread_settled(pk_self.tid)) && !begin(kind)) {
 		pk_turn_step_back();
 		return pk_real()->pthread_mutex_timedlock(mutex, abstime);
 	}
 	return lock(m, kind, pk_self.tid, &deadline);
 }
 
-int pk_mutex_trylock_slow(pthread_mutex_t *mutex, uint64_t kind, int tid)
+PK_INLINE int trylock(struct pk_mutex *m, uint64_t kind, int tid)
 {
-	struct pk_mutex *m = pk_mutex_of(mutex);
-
-	if (!is_ours(kind, tid))
-		return trylock_begin(mutex, kind);
 	if (is_type(kind, PTHREAD_MUTEX_RECURSIVE_NP) && pk_load_relaxed(&m->owner) == tid)
 		return deepen(m);
 	/* An impatient head makes others queue, but POSIX has a trylock of a
@@ -202,6 +197,21 @@ int pk_mutex_trylock_slow(pthread_mutex_t *mutex, uint64_t kind, int tid)
 	if (!pk_mutex_try(m))
 		return EBUSY;
 	return own(m, kind, tid);
+}
+
+static PK_COLD int trylock_begin(pthread_mutex_t *mutex, uint64_t kind)
+{
+	return begin(kind) ? trylock(pk_mutex_of(mutex), kind, pk_self.tid) : pk_real()->pthread_mutex_trylock(mutex);
+}
+
+int pk_mutex_trylock_slow(pthread_mutex_t *mutex, uint64_t kind, int tid)
+{
+	return is_ours(kind, pk_thread_settled(tid)) ? trylock(pk_mutex_of(mutex), kind, tid) : trylock_begin(mutex, kind);
+}
+
+static PK_COLD int unlock_begin(pthread_mutex_t *mutex, uint64_t kind)
+{
+	return begin(kind) ? pk_mutex_unlock_slow(mutex, kind, pk_self.tid) : pk_real()->pthread_mutex_unlock(mutex);
 }
 
 int pk_mutex_unlock_slow(pthread_mutex_t *mutex, uint64_t kind, int tid)

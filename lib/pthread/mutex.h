@@ -39,7 +39,7 @@ int pk_mutex_getprioceiling(const pthread_mutex_t *mutex, int *ceiling);
 int pk_mutex_setprioceiling(pthread_mutex_t *mutex, int ceiling, int *old);
 
 /* lock, trylock and unlock but for their usual ways: of other kinds than NORMAL,
- * and in the thread's first call. They get what the usual way has loaded. */
+ * in the thread's first call, and in some children of a fork (rt/thread.h). They get what the usual way has loaded. */
 int pk_mutex_lock_slow(pthread_mutex_t *mutex, uint64_t kind, int tid);
 int pk_mutex_trylock_slow(pthread_mutex_t *mutex, uint64_t kind, int tid);
 int pk_mutex_unlock_slow(pthread_mutex_t *mutex, uint64_t kind, int tid);

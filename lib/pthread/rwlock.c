@@ -641,6 +641,8 @@ static bool write_now(struct pk_rwlock *rw)
 
 static int own(struct pk_rwlock *rw)
 {
+	if (pk_unlikely(!pk_thread_settled(pk_self.tid)))
+		pk_thread_start();
 	pk_store_relaxed(&rw->cur_writer, pk_self.tid);
 	if (pk_load_relaxed(&rw->heat))
 		pk_store_relaxed(&rw->heat, 0);

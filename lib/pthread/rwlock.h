@@ -81,7 +81,7 @@ PK_INLINE int pk_rwlock_wrlock(pthread_rwlock_t *rwlock)
 {
 	struct pk_rwlock *rw = pk_rwlock_of(rwlock);
 
-	if (pk_unlikely(!pk_rwlock_is_plain(rw) || pk_load_relaxed(&rw->state) ||
+	if (pk_unlikely(rw->shared || !pk_thread_settled(pk_self.tid) || pk_load_relaxed(&rw->state) ||
 			!pk_rwlock_count(rw, 0, PK_RW_WRITER)))
 		return pk_rwlock_wrlock_slow(rwlock);
 	pk_store_relaxed(&rw->cur_writer, pk_self.tid); /* others compare it with theirs */

@@ -54,6 +54,8 @@ static uint64_t free_list;
 static uint32_t plain_incarnation;
 static uint32_t *incarnation = &plain_incarnation;
 static uint32_t *claimed; /* there too, or null */
+static uint32_t plain_settled[2] = {UINT32_MAX};
+uint32_t *pk_settled = plain_settled; /* there too, or never 0; with how often it was asked for */
 
 static inline unsigned chunk_number(uint32_t index)
 {
@@ -196,15 +198,27 @@ void pk_incarnation_setup(void)
 
 	if (page < 0 && page > -4096)
 		return;
-	if (pk_arch_syscall(SYS_madvise, page, PAGE, MADV_WIPEONFORK, 0, 0, 0) == 0)
+	if (pk_arch_syscall(SYS_madvise, page, PAGE, MADV_WIPEONFORK, 0, 0, 0) == 0) {
 		claimed = (incarnation = (uint32_t *)page) + 1;
-	else
+		pk_settled = incarnation + 2;
+		pk_settle(true);
+	} else {
 		pk_arch_syscall(SYS_munmap, page, PAGE, 0, 0, 0, 0);
+	}
 }
 
 bool pk_incarnation_claim(void)
 {
 	return !claimed || !pk_xchg_acquire(claimed, 1);
+}
+
+void pk_settle(bool known)
+{
+	/* Who gives a thread another number by hand does so at once. */
+	enum { ASKS = 100 };
+
+	if (known || pk_add_relaxed(&pk_settled[1], 1) + 1 >= ASKS)
+		pk_store_relaxed(pk_settled, UINT32_MAX);
 }
 
 /* The process ID tells siblings apart (they may share memory), the count of

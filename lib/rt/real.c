@@ -56,6 +56,19 @@ static void *find(const char *name, const char *version)
 	return found;
 }
 
+/* A library behind us may have a clock_gettime of its own, which locks (libfaketime): in the midst of a wait that would be another one,
+ * maybe for the same lock. And the kernel, which waits until a deadline, does not know its time. */
+static void *clock_of_libc(void *next)
+{
+	Dl_info its, libc;
+	void *found;
+
+	if (!dladdr(next, &its) || !dladdr((void *)abort, &libc) || its.dli_fbase == libc.dli_fbase)
+		return next;
+	found = find_by_file("clock_gettime");
+	return found ? found : next;
+}
+
 static void resolve(void)
 {
 	struct pk_real found;
@@ -66,6 +79,7 @@ static void resolve(void)
 #include "rt/real.def"
 #undef PK_REAL
 #undef PK_REAL_2_3_2
+	found.clock_gettime = (int (*)(clockid_t, struct timespec *))clock_of_libc((void *)found.clock_gettime);
 	/* Two threads may get here at once; they write the same. Each entry is
 	 * stored atomically so that neither sees half a pointer. */
 #define PK_REAL(type, name, args) pk_store_relaxed(&table.name, found.name);

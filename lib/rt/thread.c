@@ -107,8 +107,30 @@ static int tid_of_glibc(void)
 	return tid > 0 ? tid : gettid_here();
 }
 
+/* In the child of a fork, whose thread may have another tid. */
+static void renumber(void)
+{
+	int was = pk_self.tid, tid = was ? tid_of_glibc() : 0;
+
+	if (tid == was)
+		return;
+	pk_self.parent = was;
+	pk_self.tid = tid;
+}
+
 bool pk_thread_start(void)
 {
+	/* In the child of a fork that ran no handlers: of _Fork it has another tid, and of clone some programs give it one, by a write to
+	 * glibc's (Firefox, Chromium), and abort if a recursive mutex is not that one's then. */
+	if (pk_self.tid) {
+		if (!pk_self.asks) { /* not for another library's sake, through which glibc is asked */
+			pk_self.asks = true;
+			renumber();
+			pk_settle(false);
+			pk_self.asks = false;
+		}
+		return true;
+	}
 	if (pk_load_relaxed(&forward))
 		return false;
 	/* Before the constructor nothing is looked up, and nothing forbidden. */
@@ -144,8 +166,8 @@ struct pk_record *pk_thread_record(void)
 		return r;
 	if (!pk_load_acquire(&usable) || pk_self.exiting)
 		return NULL;
-	/* A child, before our handler has run: others' may wait, and start threads. The thread's number is for the handler
-	 * to change: this may be in the middle of what locks with it. */
+	/* A child, before our handler has run: others' may wait, and start threads. The thread's number is not
+	 * changed here: this may be in the middle of what locks with it. */
 	if (pk_unlikely(!pk_incarnation()) && !pk_fork_begin_child())
 		return NULL;
 	disown_record();
@@ -175,13 +197,10 @@ void pk_thread_acts(bool acts)
 
 void pk_thread_fork_child(void)
 {
-	int tid = pk_self.tid ? tid_of_glibc() : 0;
-
 	/* The same: it has been here. (Or it is the first of a PID namespace, forked by the first of another: what the parent
 	 * holds cannot be told from what the child does.) */
-	if (tid != pk_self.tid) {
-		pk_self.parent = pk_self.tid;
-		pk_self.tid = tid;
-	}
+	pk_settle(true);
+	pk_self.asks = false; /* a handler has forked in the midst of it */
+	renumber();
 	disown_record();
 }

@@ -84,12 +84,13 @@ struct pk_thread {
 	uint8_t bypasses; /* how often it has waited apart, where few of these waits are dated (pthread/turn.c) */
 	uint8_t asked;	  /* how often it has waited for mutexes of which something might be tried, or for condition variables with them; */
 	uint8_t counted;  /* and how often it has taken one that is tried, since it has told of that; */
-	int parent;    /* the tid that it had before the last fork */
+	int parent;    /* the tid that it had before this one, in the parent */
 	uint8_t half;	 /* when that was (pthread/trial.h) */
 	uint8_t crowded; /* how often it has found the mutex taken when it was woken in a hall, of late, */
 	uint16_t aloof;	 /* and for how many waits it does not sleep there (pthread/cond.c) */
 	bool asleep;   /* on its node, or as the head on the lock word */
 	bool acts;     /* on a cancellation: its handlers may wait, but not be cancelled */
+	bool asks;     /* glibc for its tid, in the child of a fork */
 	bool watching; /* tells of a wait: what it waits for meanwhile is not told (rt/watch.h) */
 };
 
@@ -104,8 +105,15 @@ void pk_thread_forward(void);
 /* Whether that is so. Threads that began before then have a tid for good. */
 bool pk_thread_forwards(void);
 
-/* Give the calling thread its tid; false if calls are forwarded to glibc. */
+/* Give the calling thread its tid, or the one that it has in the child of a fork; false if calls are forwarded to glibc. */
 bool pk_thread_start(void);
+
+/* The thread's tid, or 0 if it has none, or may have another one by now: then pk_thread_start() finds out. Asked by who takes what it
+ * is to be the owner of, as others, or it, look at that. */
+PK_INLINE int pk_thread_settled(int tid)
+{
+	return tid & (int)pk_load_relaxed(pk_settled);
+}
 
 /* The calling thread's record, or null: no memory, too early in the process's
  * life, or too late in the thread's. The caller then waits without a queue. */

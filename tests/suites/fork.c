@@ -198,8 +198,9 @@ static struct {
 
 static void keep_in_child(void)
 {
-	if (kept.wanted && (pthread_mutex_lock(&kept.recursive) || pthread_mutex_lock(&kept.checked) ||
-			    pthread_rwlock_wrlock(&kept.written)))
+	/* The rwlock first: who locks those mutexes looks what thread it is. */
+	if (kept.wanted && (pthread_rwlock_wrlock(&kept.written) || pthread_mutex_lock(&kept.recursive) ||
+			    pthread_mutex_lock(&kept.checked)))
 		_exit(2);
 }
 
@@ -444,6 +445,49 @@ static void wait_and_unlock(struct shared *outer, struct shared *inner)
 	MUST(pthread_join(holder, NULL));
 }
 
+/* Whose a mutex is said to be that the thread has taken in that way. */
+static int owner_of(int type, int way)
+{
+	struct timespec soon;
+	pthread_mutex_t m;
+	int owner;
+
+	mutex_make(&m, type);
+	MUST(clock_gettime(CLOCK_REALTIME, &soon));
+	soon.tv_sec++;
+	MUST(way == 0 ? pthread_mutex_lock(&m) : way == 1 ? pthread_mutex_trylock(&m) : pthread_mutex_timedlock(&m, &soon));
+	owner = m.__data.__owner;
+	MUST(pthread_mutex_unlock(&m));
+	MUST(pthread_mutex_destroy(&m));
+	return owner;
+}
+
+enum { WAYS = 7 }; /* that tell a thread's tid, as glibc has it */
+
+static int writer_of_one(void)
+{
+	pthread_rwlock_t rw = PTHREAD_RWLOCK_INITIALIZER;
+	int writer;
+
+	MUST(pthread_rwlock_wrlock(&rw));
+	writer = rw.__data.__cur_writer;
+	MUST(pthread_rwlock_unlock(&rw));
+	return writer;
+}
+
+/* By all of them, beginning with that one. */
+static void check_owners(int tid, int first, const char *when)
+{
+	static const int types[] = {PTHREAD_MUTEX_RECURSIVE, PTHREAD_MUTEX_ERRORCHECK};
+
+	for (int n = first; n < first + WAYS; n++) {
+		int way = n % WAYS, owner = way == WAYS - 1 ? writer_of_one() : owner_of(types[way / 3], way % 3);
+
+		if (owner != tid)
+			complain("%s: what thread %d has taken in way %d is said to be %d's", when, tid, way, owner);
+	}
+}
+
 START_TEST(child_without_handlers)
 {
 	struct shared outer = {.holder = 0}, inner = {.holder = 0};
@@ -461,10 +505,58 @@ START_TEST(child_without_handlers)
 	child = fork_only();
 	if (child == 0) {
 		alarm(CHILD_SECONDS);
+		check_owners(getpid(), _i, "after _Fork");
 		wait_and_unlock(&outer, &inner);
 		child_exit();
 	}
 	child_reap(child, "a child without handlers");
+	assert_no_complaint();
+}
+END_TEST
+
+/* The number of the thread, in glibc's own structure; or null. */
+static int *own_number(void)
+{
+	enum { WORDS = 512 };
+	int *words = (int *)(uintptr_t)pthread_self(); /* NOLINT: that is what it is, in glibc */
+
+	for (int i = 0; i < WORDS; i++)
+		if (words[i] == getpid())
+			return &words[i];
+	return NULL;
+}
+
+struct cloned {
+	int *number;
+	int first;
+};
+
+static int live_cloned(void *arg)
+{
+	const struct cloned *c = arg;
+
+	alarm(CHILD_SECONDS);
+	check_owners(*c->number, c->first, "after clone");
+	*c->number = getpid();
+	check_owners(getpid(), c->first, "after the thread has another number");
+	child_exit();
+	return 1;
+}
+
+/* Programs that make their sandboxes so (Firefox, Chromium) put the child's number where glibc has it, and look whether mutexes
+ * are its own then. */
+START_TEST(child_of_clone)
+{
+	enum { STACK = 256 << 10 };
+	static char stack[STACK] __attribute__((aligned(64)));
+	struct cloned c = {own_number(), _i};
+
+	if (!c.number) {
+		say("SKIP: no number of the thread was found");
+		return;
+	}
+	check_owners(getpid(), _i, "before");
+	child_reap(clone(live_cloned, stack + STACK, SIGCHLD, &c), "a child of clone");
 	assert_no_complaint();
 }
 END_TEST
@@ -479,5 +571,6 @@ int main(void)
 	SUITE_CASE_OF(s, holder_forks, 240, 2);
 	SUITE_CASE_OF(s, child_starts_anew, 240, KINDS);
 	SUITE_CASE_OF(s, child_without_handlers, 60, KINDS);
+	SUITE_CASE_OF(s, child_of_clone, 60, WAYS);
 	return suite_run(s);
 }
