@@ -166,7 +166,8 @@ void pk_record_give(struct pk_record *record);
  * given out again. Readers that were counted in bays are counted by their entries: as
  * with glibc, the child finds locks held as they were. */
 void pk_arena_fork_child(uint32_t kept);
-/* All ones; 0 in the child of a fork, whichever it was, until its handler has run, or what it would find out is known without: the
+
+/* All ones; 0 in the child of a fork, whichever it was, until its handler has run, or it has been asked for often enough: the
  * thread may have another tid (rt/thread.c). */
 extern uint32_t *pk_settled __attribute__((visibility("hidden")));
 /* It has what it will have; or, if that is not known, has been asked for it once more: some times are enough. */

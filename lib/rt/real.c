@@ -4,6 +4,7 @@
 #include "rt/real.h"
 
 #include <dlfcn.h>
+#include <gnu/libc-version.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,7 +30,7 @@ static void *not_ours(void *function)
 	return function && is_ours(function) ? NULL : function;
 }
 
-/* Somebody in front of us wraps dlsym: "next" is then what comes after that library, which is us. */
+/* As if nobody stood between. If somebody in front of us wraps dlsym, "next" is what comes after that library, which is us. */
 static PK_COLD void *find_by_file(const char *name)
 {
 	static const char *const homes[] = {"libpthread.so.0", "libc.so.6"}; /* until 2.33, and since */
@@ -63,7 +64,7 @@ static void *clock_of_libc(void *next)
 	Dl_info its, libc;
 	void *found;
 
-	if (!dladdr(next, &its) || !dladdr((void *)abort, &libc) || its.dli_fbase == libc.dli_fbase)
+	if (!dladdr(next, &its) || !dladdr((void *)gnu_get_libc_version, &libc) || its.dli_fbase == libc.dli_fbase)
 		return next;
 	found = find_by_file("clock_gettime");
 	return found ? found : next;

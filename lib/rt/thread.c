@@ -197,10 +197,10 @@ void pk_thread_acts(bool acts)
 
 void pk_thread_fork_child(void)
 {
-	/* The same: it has been here. (Or it is the first of a PID namespace, forked by the first of another: what the parent
-	 * holds cannot be told from what the child does.) */
 	pk_settle(true);
 	pk_self.asks = false; /* a handler has forked in the midst of it */
+	/* The same: it has been here. (Or it is the first of a PID namespace, forked by the first of another: what the parent
+	 * holds cannot be told from what the child does.) */
 	renumber();
 	disown_record();
 }

@@ -198,7 +198,6 @@ static struct {
 
 static void keep_in_child(void)
 {
-	/* The rwlock first: who locks those mutexes looks what thread it is. */
 	if (kept.wanted && (pthread_rwlock_wrlock(&kept.written) || pthread_mutex_lock(&kept.recursive) ||
 			    pthread_mutex_lock(&kept.checked)))
 		_exit(2);
