@@ -31,6 +31,7 @@
 #include "pthread/mutex.h"
 #include "rt/clock.h"
 #include "rt/real.h"
+#include "rt/thread.h"
 
 enum {
 	/* How long destroy waits for waiters that may be dead. One that is merely held up for longer (a handler that
@@ -90,13 +91,16 @@ static int sleep_shared(struct shared_wait *s, const struct pk_deadline *deadlin
 
 int pk_cond_shared_wait(struct pk_cond *c, pthread_mutex_t *mutex, const struct pk_deadline *deadline)
 {
-	struct shared_wait s = {.c = c, .mutex = mutex, .tid = pk_self.tid};
+	struct shared_wait s = {.c = c, .mutex = mutex};
 	struct pk_queue *home;
 	int ret = pk_mutex_cond_begin(mutex, &home);
 	int late;
 
 	if (ret)
 		return ret;
+	if (pk_self.tid && pk_unlikely(!pk_thread_settled(pk_self.tid)))
+		pk_thread_start(); /* or a handler in the middle of the wait does so */
+	s.tid = pk_self.tid;
 	pk_add_relaxed(&c->refs, PK_COND_WAITER);
 	s.seen = pk_load_relaxed(&c->sequence);
 	ret = pk_mutex_cond_unlock(mutex, &s.user);

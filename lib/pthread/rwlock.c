@@ -604,13 +604,26 @@ static PK_NOINLINE int wait_to_read(struct pk_rwlock *rw, const struct pk_deadli
 	}
 }
 
+/* The thread's, which may be the child of a fork that has run no handlers. */
+static int number(void)
+{
+	if (pk_unlikely(!pk_thread_settled(pk_self.tid)))
+		pk_thread_start();
+	return pk_self.tid;
+}
+
+static bool is_own(const struct pk_rwlock *rw)
+{
+	return pk_unlikely(pk_load_relaxed(&rw->cur_writer) == pk_self.tid) && pk_load_relaxed(&rw->cur_writer) == number();
+}
+
 static int rdlock(struct pk_rwlock *rw, const struct pk_deadline *deadline)
 {
 	struct pk_watched watched;
 	bool watch;
 	int ret;
 
-	if (pk_unlikely(pk_load_relaxed(&rw->cur_writer) == pk_self.tid))
+	if (is_own(rw))
 		return EDEADLK;
 	ret = try_to_read(rw, false);
 	if (pk_likely(ret != EBUSY))
@@ -641,9 +654,7 @@ static bool write_now(struct pk_rwlock *rw)
 
 static int own(struct pk_rwlock *rw)
 {
-	if (pk_unlikely(!pk_thread_settled(pk_self.tid)))
-		pk_thread_start();
-	pk_store_relaxed(&rw->cur_writer, pk_self.tid);
+	pk_store_relaxed(&rw->cur_writer, number());
 	if (pk_load_relaxed(&rw->heat))
 		pk_store_relaxed(&rw->heat, 0);
 	return 0;
@@ -655,7 +666,7 @@ static int wrlock(struct pk_rwlock *rw, const struct pk_deadline *deadline)
 	bool watch;
 	int ret;
 
-	if (pk_unlikely(pk_load_relaxed(&rw->cur_writer) == pk_self.tid))
+	if (is_own(rw))
 		return EDEADLK;
 	if (write_now(rw))
 		return own(rw);

@@ -14,8 +14,10 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -560,6 +562,85 @@ START_TEST(child_of_clone)
 }
 END_TEST
 
+static pthread_rwlock_t written = PTHREAD_RWLOCK_INITIALIZER;
+
+static int live_as_no_writer(void *arg)
+{
+	const struct cloned *c = arg;
+	struct timespec soon;
+
+	alarm(CHILD_SECONDS);
+	*c->number = getpid();
+	MUST(clock_gettime(CLOCK_REALTIME, &soon));
+	WANT(c->first ? pthread_rwlock_timedwrlock(&written, &soon) : pthread_rwlock_timedrdlock(&written, &soon), ETIMEDOUT);
+	child_exit();
+	return 1;
+}
+
+static pthread_mutex_t of_a_handler;
+
+static void lock_once(int sig)
+{
+	(void)sig;
+	MUST(pthread_mutex_lock(&of_a_handler));
+	MUST(pthread_mutex_unlock(&of_a_handler));
+}
+
+/* Its handler is the first that asks for the thread's number, while the thread is counted as a waiter. */
+static int live_interrupted(void *arg)
+{
+	enum { BEFORE_US = 50000, WAIT_MS = 200, DESTROY_MS = 1500 };
+	const struct cloned *c = arg;
+	const struct itimerval timer = {.it_value.tv_usec = BEFORE_US};
+	struct timespec end = deadline(CLOCK_REALTIME, WAIT_MS * INT64_C(1000000));
+	pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER;
+	pthread_condattr_t attr;
+	pthread_cond_t cond;
+	uint64_t began;
+	int rc;
+
+	mutex_make(&of_a_handler, PTHREAD_MUTEX_RECURSIVE);
+	MUST(pthread_condattr_init(&attr));
+	MUST(pthread_condattr_setpshared(&attr, PTHREAD_PROCESS_SHARED));
+	MUST(pthread_cond_init(&cond, &attr));
+	*c->number = getpid();
+	MUST(pthread_mutex_lock(&m));
+	handle_signal(SIGALRM, lock_once);
+	MUST(setitimer(ITIMER_REAL, &timer, NULL));
+	do
+		rc = pthread_cond_timedwait(&cond, &m, &end);
+	while (!rc);
+	WANT(rc, ETIMEDOUT);
+	handle_signal(SIGALRM, SIG_DFL);
+	alarm(CHILD_SECONDS);
+	MUST(pthread_mutex_unlock(&m));
+	began = now_ns();
+	MUST(pthread_cond_destroy(&cond));
+	if (now_ns() - began > DESTROY_MS * UINT64_C(1000000))
+		complain("a waiter has gone, and is waited for by destroy");
+	child_exit();
+	return 1;
+}
+
+/* What such a child does while its parent's number is still taken for its own. */
+START_TEST(child_with_another_number)
+{
+	static int (*const lives[])(void *) = {live_as_no_writer, live_as_no_writer, live_interrupted};
+	enum { STACK = 256 << 10 };
+	static char stack[STACK] __attribute__((aligned(64)));
+	struct cloned c = {own_number(), _i};
+
+	if (!c.number) {
+		say("SKIP: no number of the thread was found");
+		return;
+	}
+	MUST(pthread_rwlock_wrlock(&written));
+	child_reap(clone(lives[_i], stack + STACK, SIGCHLD, &c), "a child of clone");
+	MUST(pthread_rwlock_unlock(&written));
+	assert_no_complaint();
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_make("fork");
@@ -571,5 +652,6 @@ int main(void)
 	SUITE_CASE_OF(s, child_starts_anew, 240, KINDS);
 	SUITE_CASE_OF(s, child_without_handlers, 60, KINDS);
 	SUITE_CASE_OF(s, child_of_clone, 60, WAYS);
+	SUITE_CASE_OF(s, child_with_another_number, 60, 3);
 	return suite_run(s);
 }
