@@ -15,6 +15,7 @@
 #define PK_LAYOUT_H
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -136,8 +137,10 @@ PK_INLINE struct pk_mutex *pk_mutex_of_queue(struct pk_queue *queue)
 }
 
 /* A condition variable is ours altogether, but for the flags that glibc's
- * pthread_cond_init leaves and debuggers read (gdb: `__wrefs`). All zero is an idle
- * one on CLOCK_REALTIME. The last 8 bytes are never looked at: the initialiser of
+ * pthread_cond_init leaves in `__wrefs`. That is `refs`, and from glibc 2.41 on (and wherever its cure of bug 25847
+ * has been taken over) `low`; which of them is a matter of the machine that the library runs on, not of the one that
+ * it was built on, so the flags are what either says, and neither says anything else in those bits. All zero is an
+ * idle one on CLOCK_REALTIME. The last 8 bytes are never looked at: the initialiser of
  * some releases leaves them as they are (glibc bug 32786). */
 struct pk_cond {
 	struct pk_queue waiters; /* tail: the name of the last one, or 0; aux: of the first (pthread/cond-list.h) */
@@ -150,16 +153,18 @@ struct pk_cond {
 		/* process-shared (pthread/cond-shared.c) */
 		uint32_t sequence;
 	};
-	uintptr_t at; /* the address at which somebody waits, or has waited */
+	/* The address at which somebody waits, or has waited. */
+	uint32_t high; /* half of it, */
+	uint32_t low;  /* the other one, but for its last bits: flags */
 	uint8_t apart;	/* how often all would best have been woken by one call, in a row (pthread/cond-signal.c) */
 	uint8_t called;	/* how who waited was called last; 0: not yet */
 	uint16_t hall;	/* 1 + the number of its hall (rt/hall.h), or 0 */
-	uint32_t unused[2 - sizeof(uintptr_t) / 4];
-	uint32_t refs; /* glibc's __wrefs: flags, and 8 for each waiter */
+	uint32_t refs;	/* flags, and 8 for each waiter */
 } __attribute__((may_alias));
 
 #define PK_COND_SHARED 1u    /* process-shared */
 #define PK_COND_MONOTONIC 2u /* timedwait's clock */
+#define PK_COND_FLAGS 3u     /* both of them */
 #define PK_COND_DESTROYER 4u /* somebody waits for the waiters to be out */
 #define PK_COND_WAITER 8u
 
@@ -167,13 +172,36 @@ struct pk_cond {
 #define PK_COND_BY_SIGNAL 1u /* `called` */
 #define PK_COND_BY_BROADCAST 2u
 
-_Static_assert(offsetof(struct pk_cond, refs) == offsetof(pthread_cond_t, __data.__wrefs),
+_Static_assert(offsetof(struct pk_cond, low) == 28 && offsetof(struct pk_cond, refs) == 36, "where __wrefs has been");
+_Static_assert(offsetof(pthread_cond_t, __data.__wrefs) == 28 || offsetof(pthread_cond_t, __data.__wrefs) == 36,
 	       "pthread_cond_t: __wrefs is elsewhere");
+_Static_assert(_Alignof(pthread_cond_t) > PK_COND_FLAGS, "pthread_cond_t: an address has no room for flags");
 _Static_assert(sizeof(struct pk_cond) <= 40, "the last 8 bytes of pthread_cond_t are not ours");
 
 PK_INLINE struct pk_cond *pk_cond_of(pthread_cond_t *cond)
 {
 	return (struct pk_cond *)cond;
+}
+
+PK_INLINE uint32_t pk_cond_flags(const struct pk_cond *c)
+{
+	return (__atomic_load_n(&c->low, __ATOMIC_RELAXED) | __atomic_load_n(&c->refs, __ATOMIC_RELAXED)) & PK_COND_FLAGS;
+}
+
+/* Somebody waits, or has waited, at this address: it is no copy. (The list's lock is the caller's.) */
+PK_INLINE bool pk_cond_is_here(const struct pk_cond *c)
+{
+	uint64_t here = (uintptr_t)c;
+
+	return c->high == (uint32_t)(here >> 32) && !((c->low ^ (uint32_t)here) & ~PK_COND_FLAGS);
+}
+
+PK_INLINE void pk_cond_set_here(struct pk_cond *c)
+{
+	uint64_t here = (uintptr_t)c;
+
+	c->high = (uint32_t)(here >> 32);
+	__atomic_store_n(&c->low, ((uint32_t)here & ~PK_COND_FLAGS) | (c->low & PK_COND_FLAGS), __ATOMIC_RELAXED);
 }
 
 /* A reader-writer lock: what debuggers read (`__readers`, `__cur_writer`, `__shared`,

@@ -13,7 +13,7 @@
 
 PK_INLINE bool pk_cond_is_shared(struct pk_cond *c)
 {
-	return pk_load_relaxed(&c->refs) & PK_COND_SHARED;
+	return pk_cond_flags(c) & PK_COND_SHARED;
 }
 
 /* A shared one that we have initialised. */

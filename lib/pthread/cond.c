@@ -460,7 +460,7 @@ int pk_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex)
 int pk_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *mutex, const struct timespec *abstime)
 {
 	struct pk_cond *c = pk_cond_of(cond);
-	bool monotonic = pk_load_relaxed(&c->refs) & PK_COND_MONOTONIC;
+	bool monotonic = pk_cond_flags(c) & PK_COND_MONOTONIC;
 	struct pk_deadline deadline = {abstime, monotonic ? CLOCK_MONOTONIC : CLOCK_REALTIME};
 
 	if (pk_cond_is_glibcs(c))

@@ -19,6 +19,7 @@
 #include "calls.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -153,11 +154,14 @@ static void describe_mutex(int n, char *line)
 		 (unsigned)m->m.__data.__kind);
 }
 
+/* Flags and, where the library counts its waiters (before glibc 2.41), these. */
+#define REFS (offsetof(pthread_cond_t, __data.__wrefs) == 36 ? UINT_MAX : 3u)
+
 static void describe_cond(int n, char *line)
 {
 	const struct cond *c = &conds[n];
 
-	snprintf(line, LINE, "c%d %s: refs %u", n, c->alive ? "alive" : "dead", c->alive ? c->c.__data.__wrefs : 0);
+	snprintf(line, LINE, "c%d %s: refs %u", n, c->alive ? "alive" : "dead", c->alive ? c->c.__data.__wrefs & REFS : 0);
 }
 
 static void describe_rwlock(int n, char *line)

@@ -325,7 +325,7 @@ static struct pk_waiter *come_leaving(void)
 	c->waiters.tail = pk_waiter_name(w);
 	if (!w->hint)
 		c->waiters.aux = c->waiters.tail;
-	c->at = (uintptr_t)c;
+	pk_cond_set_here(c);
 	c->refs += PK_COND_WAITER;
 	return w;
 }
@@ -942,6 +942,42 @@ START_TEST(deadlines)
 }
 END_TEST
 
+static bool is_over(const struct timespec *end)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec > end->tv_sec || (now.tv_sec == end->tv_sec && now.tv_nsec >= end->tv_nsec);
+}
+
+/* The flags are where glibc leaves them, in `refs` (_i even) or, from 2.41 on, in `low`, before somebody has waited, and after it. */
+START_TEST(flags)
+{
+	struct pk_cond *c = pk_cond_of(&cond);
+	uint32_t *place = _i % 2 ? &c->low : &c->refs;
+
+	setup("shfl", "1");
+	*place = PK_COND_SHARED;
+	ck_assert(pk_cond_is_shared(c));
+	*place = PK_COND_MONOTONIC;
+	ck_assert(!pk_cond_is_shared(c));
+	for (int wait = 0; wait < 3; wait++) {
+		struct timespec until = pk_clock_after(3000);
+
+		ck_assert_int_eq(pk_mutex_lock(&mutex), 0);
+		ck_assert_int_eq(pk_cond_timedwait(&cond, &mutex, &until), ETIMEDOUT);
+		ck_assert(is_over(&until));
+		ck_assert_int_eq(pk_mutex_unlock(&mutex), 0);
+		ck_assert_uint_eq(pk_cond_flags(c), PK_COND_MONOTONIC);
+		ck_assert_uint_eq(waiting(), 0);
+	}
+	start(1);
+	ck_assert_int_eq(signal_one(true), 0);
+	ck_assert_int_eq(pk_cond_destroy(&cond), 0);
+	ck_assert_uint_eq(pk_cond_flags(c), PK_COND_MONOTONIC);
+}
+END_TEST
+
 /* Some in the hall (h), and some at their own words (w). */
 static const char *const mixes[] = {"hhhhhhhh", "hhhhhhhhhhhh", "hwhwhwhw", "whwh", "whhh", "hhhw", "wwwwwwwwwhhh", "hwwwwwwhwwwh"};
 enum { MIXES = sizeof(mixes) / sizeof(mixes[0]) };
@@ -1179,5 +1215,5 @@ END_TEST
 
 UNIT("cond", {fifo, 6}, {fifo_broadcast, 1}, {by_socket_and_cache, 2}, {few, 7}, {tries_once, 2}, {local, 1}, {ghosts, 1}, {copied, 1}, {without_node, 1}, {destroy_waits, 1}, {brought_back, 3}, {one_end, 2},
      {shared_marks, 1}, {alone, 6}, {lists, 2 * LINES}, {lists_at_random, 4}, {crowds, sizeof(crowds_of) / sizeof(crowds_of[0])}, {halls, 5}, {too_many, 1}, {manners, 3},
-     {deadlines, 1}, {together, 4 * MIXES}, {one_of_them, 2}, {on_the_way, 6}, {cancelled_there, 1}, {handler_there, 1},
+     {deadlines, 1}, {flags, 2}, {together, 4 * MIXES}, {one_of_them, 2}, {on_the_way, 6}, {cancelled_there, 1}, {handler_there, 1},
      {meets, 2 * sizeof(meetings) / sizeof(meetings[0])})
