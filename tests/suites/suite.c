@@ -90,7 +90,8 @@ static bool preload_is_bound(void)
 
 	if (!preload || !strstr(preload, "libparkade"))
 		return true;
-	if (!dladdr(dlsym(RTLD_DEFAULT, "pthread_mutex_lock"), &where) || !strstr(where.dli_fname, "libparkade")) {
+	/* Behind the program, which may have the address of the function in itself. */
+	if (!dladdr(dlsym(RTLD_NEXT, "pthread_mutex_lock"), &where) || !strstr(where.dli_fname, "libparkade")) {
 		say("libparkade is preloaded, but pthread_mutex_lock is bound to %s",
 		    where.dli_fname ? where.dli_fname : "nothing");
 		return false;
