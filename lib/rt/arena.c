@@ -55,7 +55,7 @@ static uint32_t plain_incarnation;
 static uint32_t *incarnation = &plain_incarnation;
 static uint32_t *claimed; /* there too, or null */
 static uint32_t plain_settled[2] = {UINT32_MAX};
-uint32_t *pk_settled = plain_settled; /* there too, or never 0; with how often it was asked for */
+uint32_t *pk_settled = plain_settled; /* there too, or 0 for good; with how often it was asked for */
 
 static inline unsigned chunk_number(uint32_t index)
 {
@@ -196,15 +196,18 @@ void pk_incarnation_setup(void)
 	enum { PAGE = 4096 }; /* or larger: the kernel rounds up */
 	long page = pk_arch_syscall(SYS_mmap, 0, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-	if (page < 0 && page > -4096)
-		return;
-	if (pk_arch_syscall(SYS_madvise, page, PAGE, MADV_WIPEONFORK, 0, 0, 0) == 0) {
+	bool mapped = page >= 0 || page <= -4096;
+
+	if (mapped && pk_arch_syscall(SYS_madvise, page, PAGE, MADV_WIPEONFORK, 0, 0, 0) == 0) {
 		claimed = (incarnation = (uint32_t *)page) + 1;
 		pk_settled = incarnation + 2;
 		pk_settle(true);
-	} else {
-		pk_arch_syscall(SYS_munmap, page, PAGE, 0, 0, 0, 0);
+		return;
 	}
+	/* Kernels before 4.14, and gVisor. A child that runs no handlers cannot be told from its parent, so everybody asks. */
+	if (mapped)
+		pk_arch_syscall(SYS_munmap, page, PAGE, 0, 0, 0, 0);
+	pk_store_relaxed(pk_settled, 0);
 }
 
 bool pk_incarnation_claim(void)
@@ -217,6 +220,8 @@ void pk_settle(bool known)
 	/* Who gives a thread another number by hand does so at once. */
 	enum { ASKS = 100 };
 
+	if (pk_settled == plain_settled)
+		return;
 	if (known || pk_add_relaxed(&pk_settled[1], 1) + 1 >= ASKS)
 		pk_store_relaxed(pk_settled, UINT32_MAX);
 }

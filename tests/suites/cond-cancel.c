@@ -365,6 +365,14 @@ END_TEST
 /* Sixteen wait, half of them are cancelled at random: as long as another one waits, each signal finds its taker. */
 enum { MANY = 16 };
 
+static void cancel_maybe_over(pthread_t thread)
+{
+	int rc = pthread_cancel(thread);
+
+	if (rc != ESRCH) /* it has ended, and glibc is older than 2.34 */
+		WANT(rc, 0);
+}
+
 static int cancel_and_call(struct hall *h, const pthread_t *t, int from, int to, uint32_t luck)
 {
 	int calls, sent = 0;
@@ -376,7 +384,7 @@ static int cancel_and_call(struct hall *h, const pthread_t *t, int from, int to,
 		calls = luck % 4;
 	for (; from < to || sent < calls; from++) {
 		if (from < to)
-			MUST(pthread_cancel(t[2 * from]));
+			cancel_maybe_over(t[2 * from]);
 		if (sent < calls) {
 			atomic_fetch_add(&h->tickets, 1);
 			CALL(pthread_cond_signal(&h->c), 0);
