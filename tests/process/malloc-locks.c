@@ -9,8 +9,10 @@
  * reported, not waited for.  Exits 0 when all blocks kept what was written into them and both phases were contended.
  */
 #include <errno.h>
+#include <gnu/libc-version.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,10 +74,20 @@ static void allocator_start(void)
 	started = 1;
 }
 
-static void allocator_lock(void)
+/* Before glibc 2.34 dlsym may allocate, and who wants more of glibc than zeroes before any constructor has it called: then the
+ * allocator that is just starting comes here again, without its lock. (jemalloc says that there is no memory, which dlsym takes.) */
+static bool dlsym_allocates(void)
 {
-	if (inside)
-		die("a call from within lock, unlock or init: that path allocates");
+	return strverscmp(gnu_get_libc_version(), "2.34") < 0;
+}
+
+static bool allocator_lock(void)
+{
+	if (inside) {
+		if (started || !dlsym_allocates())
+			die("a call from within lock, unlock or init: that path allocates");
+		return false;
+	}
 	inside = 1;
 	if (!started)
 		allocator_start();
@@ -89,6 +101,7 @@ static void allocator_lock(void)
 		usleep(300); /* so that others find it taken, however busy the machine is */
 	else if (calls % 64 == 0)
 		sched_yield();
+	return true;
 }
 
 static void allocator_unlock(void)
@@ -124,13 +137,14 @@ static void *allocate(size_t align, size_t size)
 	if (size > PTRDIFF_MAX / 4)
 		return errno = ENOMEM, NULL;
 	unsigned int class = class_of(size + 2 * sizeof(struct header) + align);
-	allocator_lock();
+	bool locked = allocator_lock();
 	union block *block = free_list[class];
 	if (block)
 		free_list[class] = block->next;
 	else
 		block = carve((size_t)1 << class);
-	allocator_unlock();
+	if (locked)
+		allocator_unlock();
 	struct header *base = &block->header;
 	base->size = class;
 	uintptr_t start = ((uintptr_t)(base + 2) + align - 1) & ~(uintptr_t)(align - 1);
@@ -152,10 +166,11 @@ void free(void *memory)
 	struct header *base = ((struct header *)memory - 1)->base;
 	size_t class = base->size;
 	union block *block = (union block *)base;
-	allocator_lock();
+	bool locked = allocator_lock();
 	block->next = free_list[class];
 	free_list[class] = block;
-	allocator_unlock();
+	if (locked)
+		allocator_unlock();
 }
 
 void *calloc(size_t count, size_t size)
