@@ -138,10 +138,9 @@ PK_INLINE struct pk_mutex *pk_mutex_of_queue(struct pk_queue *queue)
 
 /* A condition variable is ours altogether, but for the flags that glibc's
  * pthread_cond_init leaves in `__wrefs`. That is `refs`, and from glibc 2.41 on (and wherever its cure of bug 25847
- * has been taken over) `low`; which of them is a matter of the machine that the library runs on, not of the one that
- * it was built on, so the flags are what either says, and neither says anything else in those bits. All zero is an
- * idle one on CLOCK_REALTIME. The last 8 bytes are never looked at: the initialiser of
- * some releases leaves them as they are (glibc bug 32786). */
+ * has been taken over) `flags`; which of them is a matter of the machine that the library runs on, not of the one that
+ * it was built on, so the flags are what either says. All zero is an idle one on CLOCK_REALTIME. The last 8 bytes are
+ * never looked at: the initialiser of some releases leaves them as they are (glibc bug 32786). */
 struct pk_cond {
 	struct pk_queue waiters; /* tail: the name of the last one, or 0; aux: of the first (pthread/cond-list.h) */
 	union {
@@ -153,9 +152,8 @@ struct pk_cond {
 		/* process-shared (pthread/cond-shared.c) */
 		uint32_t sequence;
 	};
-	/* The address at which somebody waits, or has waited. */
-	uint32_t high; /* half of it, */
-	uint32_t low;  /* the other one, but for its last bits: flags */
+	uint32_t at;	/* pk_cond_here() where somebody waits, or has waited */
+	uint32_t flags; /* never written */
 	uint8_t apart;	/* how often all would best have been woken by one call, in a row (pthread/cond-signal.c) */
 	uint8_t called;	/* how who waited was called last; 0: not yet */
 	uint16_t hall;	/* 1 + the number of its hall (rt/hall.h), or 0 */
@@ -172,10 +170,9 @@ struct pk_cond {
 #define PK_COND_BY_SIGNAL 1u /* `called` */
 #define PK_COND_BY_BROADCAST 2u
 
-_Static_assert(offsetof(struct pk_cond, low) == 28 && offsetof(struct pk_cond, refs) == 36, "where __wrefs has been");
+_Static_assert(offsetof(struct pk_cond, flags) == 28 && offsetof(struct pk_cond, refs) == 36, "where __wrefs has been");
 _Static_assert(offsetof(pthread_cond_t, __data.__wrefs) == 28 || offsetof(pthread_cond_t, __data.__wrefs) == 36,
 	       "pthread_cond_t: __wrefs is elsewhere");
-_Static_assert(_Alignof(pthread_cond_t) > PK_COND_FLAGS, "pthread_cond_t: an address has no room for flags");
 _Static_assert(sizeof(struct pk_cond) <= 40, "the last 8 bytes of pthread_cond_t are not ours");
 
 PK_INLINE struct pk_cond *pk_cond_of(pthread_cond_t *cond)
@@ -185,23 +182,15 @@ PK_INLINE struct pk_cond *pk_cond_of(pthread_cond_t *cond)
 
 PK_INLINE uint32_t pk_cond_flags(const struct pk_cond *c)
 {
-	return (__atomic_load_n(&c->low, __ATOMIC_RELAXED) | __atomic_load_n(&c->refs, __ATOMIC_RELAXED)) & PK_COND_FLAGS;
+	return (c->flags | __atomic_load_n(&c->refs, __ATOMIC_RELAXED)) & PK_COND_FLAGS;
 }
 
-/* Somebody waits, or has waited, at this address: it is no copy. (The list's lock is the caller's.) */
-PK_INLINE bool pk_cond_is_here(const struct pk_cond *c)
+/* Its address, in half of the room, which tells it from copies. */
+PK_INLINE uint32_t pk_cond_here(const struct pk_cond *c)
 {
 	uint64_t here = (uintptr_t)c;
 
-	return c->high == (uint32_t)(here >> 32) && !((c->low ^ (uint32_t)here) & ~PK_COND_FLAGS);
-}
-
-PK_INLINE void pk_cond_set_here(struct pk_cond *c)
-{
-	uint64_t here = (uintptr_t)c;
-
-	c->high = (uint32_t)(here >> 32);
-	__atomic_store_n(&c->low, ((uint32_t)here & ~PK_COND_FLAGS) | (c->low & PK_COND_FLAGS), __ATOMIC_RELAXED);
+	return (uint32_t)(here ^ here >> 32);
 }
 
 /* A reader-writer lock: what debuggers read (`__readers`, `__cur_writer`, `__shared`,

@@ -81,7 +81,7 @@ void pk_cond_list(struct pk_cond *c, struct pk_waiter *w)
 	pk_cond_take(c);
 	w->hint = pk_cond_last(c);
 	if (!w->hint) {
-		pk_cond_set_here(c);
+		c->at = pk_cond_here(c);
 		set_first(c, w);
 	}
 	set_last(c, w);

@@ -19,7 +19,7 @@
  * along with another object. Both ends are looked at: a handler may fork between the two stores. */
 PK_INLINE struct pk_waiter *pk_cond_last(const struct pk_cond *c)
 {
-	bool ours = pk_cond_is_here(c) && pk_waiter_named(c->waiters.aux);
+	bool ours = c->at == pk_cond_here(c) && pk_waiter_named(c->waiters.aux);
 
 	return ours ? pk_waiter_named(pk_load_relaxed(&c->waiters.tail)) : NULL;
 }

@@ -51,7 +51,7 @@ struct shared_wait {
 /* A child that comes back to its parent's wait has not been counted: the object may be both's. */
 static void retire(const struct shared_wait *s)
 {
-	if (s->tid && s->tid != pk_self.tid)
+	if (s->tid && s->tid != pk_thread_number())
 		return;
 	if (pk_sub_release(&s->c->refs, PK_COND_WAITER) & PK_COND_DESTROYER)
 		pk_futex_wake_shared(&s->c->refs, INT_MAX);
@@ -98,9 +98,7 @@ int pk_cond_shared_wait(struct pk_cond *c, pthread_mutex_t *mutex, const struct 
 
 	if (ret)
 		return ret;
-	if (pk_self.tid && pk_unlikely(!pk_thread_settled(pk_self.tid)))
-		pk_thread_start(); /* or a handler in the middle of the wait does so */
-	s.tid = pk_self.tid;
+	s.tid = pk_thread_number(); /* else a handler in the middle of the wait might find another one */
 	pk_add_relaxed(&c->refs, PK_COND_WAITER);
 	s.seen = pk_load_relaxed(&c->sequence);
 	ret = pk_mutex_cond_unlock(mutex, &s.user);

@@ -604,17 +604,9 @@ static PK_NOINLINE int wait_to_read(struct pk_rwlock *rw, const struct pk_deadli
 	}
 }
 
-/* The thread's, which may be the child of a fork that has run no handlers. */
-static int number(void)
-{
-	if (pk_unlikely(!pk_thread_settled(pk_self.tid)))
-		pk_thread_start();
-	return pk_self.tid;
-}
-
 static bool is_own(const struct pk_rwlock *rw)
 {
-	return pk_unlikely(pk_load_relaxed(&rw->cur_writer) == pk_self.tid) && pk_load_relaxed(&rw->cur_writer) == number();
+	return pk_unlikely(pk_load_relaxed(&rw->cur_writer) == pk_self.tid) && pk_load_relaxed(&rw->cur_writer) == pk_thread_number();
 }
 
 static int rdlock(struct pk_rwlock *rw, const struct pk_deadline *deadline)
@@ -654,7 +646,7 @@ static bool write_now(struct pk_rwlock *rw)
 
 static int own(struct pk_rwlock *rw)
 {
-	pk_store_relaxed(&rw->cur_writer, number());
+	pk_store_relaxed(&rw->cur_writer, pk_thread_number());
 	if (pk_load_relaxed(&rw->heat))
 		pk_store_relaxed(&rw->heat, 0);
 	return 0;

@@ -115,6 +115,14 @@ PK_INLINE int pk_thread_settled(int tid)
 	return tid & (int)pk_load_relaxed(pk_settled);
 }
 
+/* The thread's tid, or 0; asked for if it may have another one by now. */
+PK_INLINE int pk_thread_number(void)
+{
+	if (pk_self.tid && pk_unlikely(!pk_thread_settled(pk_self.tid)))
+		pk_thread_start();
+	return pk_self.tid;
+}
+
 /* The calling thread's record, or null: no memory, too early in the process's
  * life, or too late in the thread's. The caller then waits without a queue. */
 struct pk_record *pk_thread_record(void);

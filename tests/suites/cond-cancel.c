@@ -13,6 +13,8 @@
 #include "hall.h"
 #include "steps.h"
 
+#include <errno.h>
+#include <gnu/libc-version.h>
 #include <limits.h>
 #include <sched.h>
 #include <signal.h>
@@ -245,7 +247,8 @@ static void cancel_maybe_over(pthread_t thread)
 {
 	int rc = pthread_cancel(thread);
 
-	if (rc != ESRCH) /* it has ended, and glibc is older than 2.34 */
+	/* It may have ended, of which glibc speaks before 2.34. */
+	if (rc != ESRCH || strverscmp(gnu_get_libc_version(), "2.34") >= 0)
 		WANT(rc, 0);
 }
 

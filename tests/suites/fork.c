@@ -17,6 +17,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -589,7 +590,7 @@ static void lock_once(int sig)
 /* Its handler is the first that asks for the thread's number, while the thread is counted as a waiter. */
 static int live_interrupted(void *arg)
 {
-	enum { BEFORE_US = 50000, WAIT_MS = 200, DESTROY_MS = 1500 };
+	enum { BEFORE_US = 100000, WAIT_MS = 400, DESTROY_MS = 1500 };
 	const struct cloned *c = arg;
 	const struct itimerval timer = {.it_value.tv_usec = BEFORE_US};
 	struct timespec end = deadline(CLOCK_REALTIME, WAIT_MS * INT64_C(1000000));
@@ -622,6 +623,64 @@ static int live_interrupted(void *arg)
 	return 1;
 }
 
+static pid_t (*fork_only)(void);
+static volatile pid_t forked;
+
+static void fork_once(int sig)
+{
+	(void)sig;
+	forked = fork_only();
+}
+
+/* The child comes back to its parent's wait, in which it has not been counted; the object is both's. */
+START_TEST(child_in_a_shared_wait)
+{
+	enum { BEFORE_US = 100000, WAIT_MS = 400, DESTROY_MS = 1500 };
+	const struct itimerval timer = {.it_value.tv_usec = BEFORE_US};
+	const char *shared = getenv("PARKADE_COND_SHARED");
+	struct {
+		pthread_mutex_t m;
+		pthread_cond_t c;
+	} *both = mmap(NULL, sizeof *both, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	pthread_mutexattr_t mutexattr;
+	pthread_condattr_t condattr;
+	struct timespec end;
+	uint64_t began;
+	int rc;
+
+	*(void **)&fork_only = dlsym(RTLD_DEFAULT, "_Fork");
+	if (!fork_only || !suite_served() || (shared && strcmp(shared, "parkade"))) {
+		say("SKIP: no _Fork, or glibc's condition variables, which count the child out");
+		return;
+	}
+	ck_assert_ptr_ne(both, MAP_FAILED);
+	MUST(pthread_mutexattr_init(&mutexattr));
+	MUST(pthread_mutexattr_setpshared(&mutexattr, PTHREAD_PROCESS_SHARED));
+	MUST(pthread_mutex_init(&both->m, &mutexattr));
+	MUST(pthread_condattr_init(&condattr));
+	MUST(pthread_condattr_setpshared(&condattr, PTHREAD_PROCESS_SHARED));
+	MUST(pthread_cond_init(&both->c, &condattr));
+	handle_signal(SIGALRM, fork_once);
+	MUST(pthread_mutex_lock(&both->m));
+	end = deadline(CLOCK_REALTIME, WAIT_MS * INT64_C(1000000));
+	forked = -1;
+	MUST(setitimer(ITIMER_REAL, &timer, NULL));
+	do
+		rc = pthread_cond_timedwait(&both->c, &both->m, &end);
+	while (!rc);
+	WANT(rc, ETIMEDOUT);
+	MUST(pthread_mutex_unlock(&both->m));
+	if (forked == 0)
+		child_exit();
+	child_reap(forked, "a child in a wait");
+	began = now_ns();
+	MUST(pthread_cond_destroy(&both->c));
+	if (now_ns() - began > DESTROY_MS * UINT64_C(1000000))
+		complain("the child has counted itself out, and is waited for by destroy");
+	assert_no_complaint();
+}
+END_TEST
+
 /* What such a child does while its parent's number is still taken for its own. */
 START_TEST(child_with_another_number)
 {
@@ -653,5 +712,6 @@ int main(void)
 	SUITE_CASE_OF(s, child_without_handlers, 60, KINDS);
 	SUITE_CASE_OF(s, child_of_clone, 60, WAYS);
 	SUITE_CASE_OF(s, child_with_another_number, 60, 3);
+	SUITE_CASE(s, child_in_a_shared_wait, 60);
 	return suite_run(s);
 }

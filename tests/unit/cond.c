@@ -328,7 +328,7 @@ static struct pk_waiter *come_leaving(void)
 	c->waiters.tail = pk_waiter_name(w);
 	if (!w->hint)
 		c->waiters.aux = c->waiters.tail;
-	pk_cond_set_here(c);
+	c->at = pk_cond_here(c);
 	c->refs += PK_COND_WAITER;
 	return w;
 }
@@ -953,11 +953,11 @@ static bool is_over(const struct timespec *end)
 	return now.tv_sec > end->tv_sec || (now.tv_sec == end->tv_sec && now.tv_nsec >= end->tv_nsec);
 }
 
-/* The flags are where glibc leaves them, in `refs` (_i even) or, from 2.41 on, in `low`, before somebody has waited, and after it. */
+/* The flags are where glibc leaves them, in `refs` (_i even) or, from 2.41 on, in `flags`, before somebody has waited, and after it. */
 START_TEST(flags)
 {
 	struct pk_cond *c = pk_cond_of(&cond);
-	uint32_t *place = _i % 2 ? &c->low : &c->refs;
+	uint32_t *place = _i % 2 ? &c->flags : &c->refs;
 
 	setup("shfl", "1");
 	*place = PK_COND_SHARED;
