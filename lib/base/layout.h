@@ -153,7 +153,7 @@ struct pk_cond {
 		uint32_t sequence;
 	};
 	uint32_t at;	/* pk_cond_here() where somebody waits, or has waited */
-	uint32_t flags; /* never written */
+	uint32_t flags; /* we never write it */
 	uint8_t apart;	/* how often all would best have been woken by one call, in a row (pthread/cond-signal.c) */
 	uint8_t called;	/* how who waited was called last; 0: not yet */
 	uint16_t hall;	/* 1 + the number of its hall (rt/hall.h), or 0 */
