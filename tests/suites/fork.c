@@ -545,20 +545,26 @@ static int live_cloned(void *arg)
 	return 1;
 }
 
-/* Programs that make their sandboxes so (Firefox, Chromium) put the child's number where glibc has it, and look whether mutexes
- * are its own then. */
-START_TEST(child_of_clone)
+/* Let a child of clone live so, which knows where its thread's number is. */
+static void clone_child(int (*live)(void *), int first)
 {
 	enum { STACK = 256 << 10 };
 	static char stack[STACK] __attribute__((aligned(64)));
-	struct cloned c = {own_number(), _i};
+	struct cloned c = {own_number(), first};
 
 	if (!c.number) {
 		say("SKIP: no number of the thread was found");
 		return;
 	}
+	child_reap(clone(live, stack + STACK, SIGCHLD, &c), "a child of clone");
+}
+
+/* Programs that make their sandboxes so (Firefox, Chromium) put the child's number where glibc has it, and look whether mutexes
+ * are its own then. */
+START_TEST(child_of_clone)
+{
 	check_owners(getpid(), _i, "before");
-	child_reap(clone(live_cloned, stack + STACK, SIGCHLD, &c), "a child of clone");
+	clone_child(live_cloned, _i);
 	assert_no_complaint();
 }
 END_TEST
@@ -685,16 +691,8 @@ END_TEST
 START_TEST(child_with_another_number)
 {
 	static int (*const lives[])(void *) = {live_as_no_writer, live_as_no_writer, live_interrupted};
-	enum { STACK = 256 << 10 };
-	static char stack[STACK] __attribute__((aligned(64)));
-	struct cloned c = {own_number(), _i};
-
-	if (!c.number) {
-		say("SKIP: no number of the thread was found");
-		return;
-	}
 	MUST(pthread_rwlock_wrlock(&written));
-	child_reap(clone(lives[_i], stack + STACK, SIGCHLD, &c), "a child of clone");
+	clone_child(lives[_i], _i);
 	MUST(pthread_rwlock_unlock(&written));
 	assert_no_complaint();
 }
