@@ -95,7 +95,9 @@ PK_INLINE int pk_rwlock_unlock(pthread_rwlock_t *rwlock)
 
 	if (!pk_rwlock_is_plain(rw))
 		return pk_rwlock_unlock_slow(rwlock);
-	if (s == PK_RW_WRITER && !pk_load_relaxed(&rw->lock) && !pk_load_relaxed(&rw->credit)) {
+	/* Readers come and go as with glibc, but its writers wait where the state does not show it. */
+	if (s == PK_RW_WRITER && pk_thread_settled(pk_self.tid) && !pk_load_relaxed(&rw->lock) &&
+	    !pk_load_relaxed(&rw->credit)) {
 		pk_store_relaxed(&rw->cur_writer, 0);
 		if (pk_rwlock_count(rw, s, 0))
 			return 0;

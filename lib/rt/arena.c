@@ -207,7 +207,7 @@ void pk_incarnation_setup(void)
 	/* Kernels before 4.14, and gVisor. A child that runs no handlers cannot be told from its parent, so everybody asks. */
 	if (mapped)
 		pk_arch_syscall(SYS_munmap, page, PAGE, 0, 0, 0, 0);
-	pk_store_relaxed(pk_settled, 0);
+	pk_settle_never();
 }
 
 bool pk_incarnation_claim(void)
@@ -224,6 +224,12 @@ void pk_settle(bool known)
 		return;
 	if (known || pk_add_relaxed(&pk_settled[1], 1) + 1 >= ASKS)
 		pk_store_relaxed(pk_settled, UINT32_MAX);
+}
+
+void pk_settle_never(void)
+{
+	pk_store_relaxed(plain_settled, 0);
+	pk_settled = plain_settled;
 }
 
 /* The process ID tells siblings apart (they may share memory), the count of

@@ -168,10 +168,12 @@ void pk_record_give(struct pk_record *record);
 void pk_arena_fork_child(uint32_t kept);
 
 /* All ones; 0 in the child of a fork, whichever it was, until its handler has run, or it has been asked for often enough: the
- * thread may have another tid (rt/thread.c). */
+ * thread may have another tid (rt/thread.c). And 0 where calls are forwarded to glibc. */
 extern uint32_t *pk_settled __attribute__((visibility("hidden")));
 /* It has what it will have; or, if that is not known, has been asked for it once more: some times are enough. */
 void pk_settle(bool known);
+/* It is 0 for good: everybody asks. */
+void pk_settle_never(void);
 
 /* How many records have ever been in use. */
 uint32_t pk_arena_used(void);
