@@ -5,11 +5,12 @@
 
 extern const struct workload workload_alone, workload_mutex, workload_spin, workload_rwlock, workload_hash,
 	workload_avl, workload_alloc, workload_pingpong, workload_broadcast, workload_buffer, workload_deadline,
-	workload_pool, workload_barrier, workload_pipeline, workload_memory;
+	workload_pool, workload_accept, workload_barrier, workload_pipeline, workload_memory;
 
 const struct workload *const bench_workloads[] = {
 	&workload_alone,     &workload_mutex,	 &workload_spin,     &workload_rwlock,
 	&workload_hash,	     &workload_avl,	 &workload_alloc,    &workload_pingpong,
 	&workload_broadcast, &workload_buffer,	 &workload_deadline, &workload_pool,
-	&workload_barrier,   &workload_pipeline, &workload_memory,   NULL,
+	&workload_accept,    &workload_barrier,	 &workload_pipeline, &workload_memory,
+	NULL,
 };

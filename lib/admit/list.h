@@ -25,7 +25,8 @@
  *	one that is awake before its turn takes the word if it can. So the time that
  *	a wake-up takes is not spent once a waiter. The window grows with each that
  *	gets the word or its turn awake, or that a free word has waited for, and shrinks with each
- *	that has to sleep again. The
+ *	that has to sleep again. (On two CPUs a slow lock says nothing by being free, and its heads rouse
+ *	somebody seldom, once that has been in vain often.) The
  *	first ones are woken by who has put them here, when it has let the lock go
  *	(pthread/cond-signal.c).
  *	(4.2.2 wakes one successor, by the waiter as well.)
@@ -190,11 +191,20 @@ PK_INLINE bool pk_list_park(struct pk_waiter *w, uint32_t waiting, const struct 
  * their turn (D11). One at least by the head: else each waits for a whole wake-up, and there is nobody by
  * whom it could be seen that sections are short. Where they are long that one sleeps again, and
  * costs no more than glibc's waiters, who are all woken. In the hints of `aux` is what is beyond. */
-enum { PK_LIST_WINDOW_MAX = 8 };
+enum {
+	PK_LIST_WINDOW_MAX = 8,
+	/* The hints beyond: how often somebody was roused in vain, since the window is closed, on two CPUs; */
+	PK_LIST_VAIN = PK_LIST_WINDOW_MAX,
+	/* that often: one head in so many still rouses if the lock is slow. */
+	PK_LIST_COLD = 15,
+	PK_LIST_PROBE = 8,
+};
 
 PK_INLINE unsigned pk_list_window(struct pk_queue *q)
 {
-	return 1u + pk_aux_hint(q, PK_HINT_WINDOW);
+	unsigned hint = pk_aux_hint(q, PK_HINT_WINDOW);
+
+	return hint < PK_LIST_VAIN ? 1u + hint : 1;
 }
 
 PK_INLINE void pk_list_widen(struct pk_queue *q)
@@ -207,8 +217,19 @@ PK_INLINE void pk_list_widen(struct pk_queue *q)
 
 PK_INLINE void pk_list_narrow(struct pk_queue *q)
 {
-	if (pk_list_window(q) > 1)
-		pk_aux_set_hint(q, PK_HINT_WINDOW, pk_aux_hint(q, PK_HINT_WINDOW) / 2);
+	unsigned hint = pk_aux_hint(q, PK_HINT_WINDOW);
+
+	if (hint && hint < PK_LIST_VAIN)
+		pk_aux_set_hint(q, PK_HINT_WINDOW, (uint16_t)(hint / 2));
+	else if (hint < PK_LIST_COLD && pk_spin_cramped())
+		pk_aux_set_hint(q, PK_HINT_WINDOW, (uint16_t)(hint ? hint + 1 : PK_LIST_VAIN));
+}
+
+/* Whether w, of a slow lock, is to rouse nobody: who gets it keeps it, asleep perhaps, and those who were roused have slept again. */
+PK_INLINE bool pk_list_is_cold(struct pk_queue *q, struct pk_waiter *w)
+{
+	return pk_aux_hint(q, PK_HINT_WINDOW) == PK_LIST_COLD &&
+	       pk_uses(pk_load_relaxed(&w->status)) % PK_LIST_PROBE;
 }
 
 /* Wake x before its turn, if it sleeps in a queue. */
@@ -240,6 +261,17 @@ PK_INLINE void pk_list_hurry(struct pk_queue *q, struct pk_waiter *w)
 	pk_list_wake_ahead(w, pk_list_window(q) - 1);
 }
 
+/* The same for one whose turn it is. That says little of a slow lock: its window is for those to widen who have overtaken. */
+PK_INLINE void pk_list_hurry_head(struct pk_queue *q, struct pk_waiter *w)
+{
+	unsigned n = pk_list_window(q) - 1;
+
+	if (!pk_spin_cramped() || !pk_doze_is_slow())
+		pk_list_hurry(q, w);
+	else if (!pk_list_is_cold(q, w))
+		pk_list_wake_ahead(w, n ? n : 1);
+}
+
 /* w has been woken before its turn. True: it has the word, out of turn. */
 PK_INLINE bool pk_list_overtake(struct pk_queue *q, struct pk_waiter *w)
 {
@@ -265,7 +297,7 @@ PK_INLINE enum pk_entered pk_list_wait_in(struct pk_queue *q, struct pk_waiter *
 		if (state >= PK_HEAD) {
 			stays ? pk_spin_end(w) : pk_spin_served(w, granted - budget);
 			if (state == PK_HEAD && whole && w->slept && pk_doze_sees_free())
-				pk_list_hurry(q, w);
+				pk_list_hurry_head(q, w);
 			return state == PK_HEAD ? PK_IS_HEAD : PK_ORPHANED;
 		}
 		if (poll)

@@ -14,14 +14,16 @@
  * State of PK_FLAG_SLOW, a hint for those who come next (head_budget() below, turn.c, lot.c)
  *	0 -> 1	by a head that has spun in vain, before it sleeps, or that has got the word by spinning
  *		for long
- *	1 -> 0	by who has got the word by spinning for a while
+ *	1 -> 0	by who has got the word by spinning for a while, or stolen it; on two CPUs who has found it free at the
+ *		first look seldom says so
  * State of PK_FLAG_BACK, a hint for those who come to a mutex (turn.c), and for heads that have been called from the lot
  *	0 -> 1	by who comes back at once for the word (turn.c), or has slept apart many times before it got it, or had enough of that; by
  *		who queues as that is tried (turn.c), or has found that to be better (trial.c)
  *	1 -> 0	by who has not come back many times in a row, unless it has been tried, and to queue was better (turn.c)
  * State of PK_FLAG_APART, _PROVED: trial.h
  * A head that was asleep, and is woken for the word, says nothing about how long others hold it; nor does one that has
- * only looked.
+ * only looked. But on two CPUs one that has seen it held by the same owner for all of its spin does: of a lock that is kept by who
+ * sleeps (to accept, to log) nobody else would say so, as its heads have slept, and each would spin again, in vain.
  *
  * State of the owner, if it is told here (a hint for heads: own())
  *	0 -> tid	by who has taken the word; mutex.c writes it again, and counts the user
@@ -127,6 +129,7 @@ struct turn {
 	bool again;	     /* others come back for it at once, */
 	bool alone;	     /* and nobody is behind it */
 	bool nap;	     /* woken in vain */
+	bool kept;	     /* by one owner, for as long as it has spun */
 	int owner;	     /* whom a head has seen last, */
 	unsigned owners;     /* and how many, one after the other */
 };
@@ -285,6 +288,7 @@ static bool spin(struct turn *t, unsigned budget)
 	unsigned looked = budget;			    /* its value when the clock was last looked at */
 	unsigned left = budget;				    /* and at t->began */
 	unsigned nobodys = 0;
+	int whose = 0; /* it was seen held by that one only; or not so: -1 */
 	const unsigned whole = budget;
 
 	do {
@@ -298,6 +302,7 @@ static bool spin(struct turn *t, unsigned budget)
 				return true;
 			}
 			t->lost = true;
+			whose = -1;
 		} else if (widest && t->at->owner) {
 			int owner = pk_load_relaxed(t->at->owner);
 
@@ -305,6 +310,7 @@ static bool spin(struct turn *t, unsigned budget)
 				gap = widest = seldom(t, widest, whole);
 			else if (owner && owner != t->owner)
 				see_owner(t, owner);
+			whose = owner && (!whose || whose == owner) ? owner : -1;
 		}
 		if (t->w && budget <= tend) {
 			unsigned spent = t->ops->tend ? t->ops->tend(&t->at->gate->queue, t->w, t->at->word) : 0;
@@ -328,6 +334,7 @@ static bool spin(struct turn *t, unsigned budget)
 	} while (!pk_spent(&budget));
 	t->spun += whole;
 	t->began = 0;
+	t->kept = whose > 0;
 	return false;
 }
 
@@ -477,7 +484,7 @@ int pk_word_wait(const struct pk_site *at, const struct pk_admit_ops *ops, struc
 		if (!seen || (seen == 1 && !nap && !pk_cas_relaxed(at->word, &seen, 2)))
 			continue; /* it has just been let go: try again */
 		if (w) {
-			if (t.take == 1 && t.budget)
+			if (t.budget && (t.take == 1 || (t.kept && pk_spin_cramped())))
 				mark(at, true);
 			pk_spin_missed(w); /* backoff has let it spin at the word, as one of many */
 			pk_count(w, PK_STAT_slept);
@@ -591,7 +598,8 @@ static bool steal(const struct pk_site *at, unsigned brief, bool *vain)
 	pk_and_relaxed(&at->gate->flags, ~PK_FLAG_SPINNER);
 	*vain = !taken && budget;
 	if (taken) {
-		mark(at, false);
+		if (t.rounds || !pk_spin_cramped() || pk_self.stolen.times % TIMED == 0)
+			mark(at, false);
 		time_theft(at, now, t.rounds);
 		pk_self.stolen.ns = now;
 		pk_self.stolen.rounds = t.rounds;

@@ -112,6 +112,11 @@ int pk_doze(const void *word, uint32_t expected, const struct pk_deadline *deadl
 	return late == ETIMEDOUT ? late : 0;
 }
 
+bool pk_doze_is_slow(void)
+{
+	return pk_self.wanted.flags && pk_load_relaxed(pk_self.wanted.flags) & PK_FLAG_SLOW;
+}
+
 bool pk_doze_sees_free(void)
 {
 	return pk_self.waits && !pk_self.wanted.pass && pk_self.wanted.flags && !pk_load_relaxed(pk_self.wanted.word) &&

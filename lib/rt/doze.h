@@ -46,6 +46,9 @@ void pk_doze_over(void);
 bool pk_doze_sees_free(void);
 bool pk_doze_take(void);
 
+/* Whether it is known to be held for long (PK_FLAG_SLOW, pthread/word.c). */
+bool pk_doze_is_slow(void);
+
 enum {
 	PK_DOZE_IDLE = 4, /* so many looks has one behind it that need not look yet */
 	PK_DOZE_LAST = 6, /* at this one the place is given up in any case: with 250 ms for the first, after 15.75 s; sooner with a

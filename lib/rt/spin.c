@@ -97,6 +97,11 @@ bool pk_spin_anywhere(void)
 	return false;
 }
 
+bool pk_spin_cramped(void)
+{
+	return !front;
+}
+
 unsigned pk_spin_steal(unsigned head)
 {
 	return head / 3;

@@ -62,6 +62,8 @@ unsigned pk_spin_patient(unsigned socket);
 unsigned pk_spin_limit(unsigned socket);
 /* Whether that is any on some socket. */
 bool pk_spin_anywhere(void);
+/* Whether there are two CPUs at most. */
+bool pk_spin_cramped(void);
 
 /* Take a place among the spinners of w's socket, if w is to spin and there is room, or w
  * has been called, for the budget that is returned (0: no). Its end is pk_spin_end(). */

@@ -76,15 +76,15 @@ void pk_thread_setup(void (*gone)(struct pk_waiter *w))
 
 void pk_thread_forward(void)
 {
-	pk_store_relaxed(&forward, true);
-	pk_self.tid = 0;
-	/* Who has a tid for good asks, where a way of ours and glibc's do not go together (pthread/rwlock.h). */
+	/* First: who has a tid for good asks, where a way of ours and glibc's do not go together (pthread/rwlock.h). */
 	pk_settle_never();
+	pk_store_release(&forward, true);
+	pk_self.tid = 0;
 }
 
 bool pk_thread_forwards(void)
 {
-	return pk_load_relaxed(&forward);
+	return pk_load_acquire(&forward);
 }
 
 static int gettid_here(void)

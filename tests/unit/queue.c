@@ -585,6 +585,39 @@ START_TEST(sleepers_hurry)
 }
 END_TEST
 
+/* Of a slow lock, on two CPUs, one in eight heads does, if those who were roused have slept again so often; none of them widens the
+ * window, and who overtakes opens it. _i: a lock that is not slow; more CPUs. */
+START_TEST(sleepers_leave_a_cold_lock)
+{
+	pk_topology_read("", _i == 2 ? "1x4" : "1x2");
+	pk_spin_setup();
+	line_up_asleep();
+	for (int vain = 0; vain <= 10; vain++) {
+		int roused = 0;
+
+		for (uint32_t uses = 0; uses < PK_LIST_PROBE; uses++) {
+			wait_for_word(node[1], 0);
+			flags = _i == 1 ? 0 : PK_FLAG_SLOW;
+			node[1]->status = uses * (PK_STATE_MASK + 1) + PK_HEAD;
+			node[1]->slept = true;
+			ck_assert_int_eq(pk_list_wait_in(&queue, node[1], NULL, NULL, true), PK_IS_HEAD);
+			roused += roused_behind(1) > 0;
+			for (int i = 2; i < count; i++)
+				node[i]->status = PK_PARKED;
+		}
+		ck_assert_int_eq(roused, _i || vain < 8 ? PK_LIST_PROBE : 1);
+		if (_i == 0)
+			ck_assert_uint_eq(pk_list_window(&queue), 1);
+		pk_list_narrow(&queue);
+	}
+	wait_for_word(node[1], 0);
+	flags = PK_FLAG_SLOW;
+	ck_assert(pk_list_overtake(&queue, node[1]));
+	ck_assert_int_gt(roused_behind(1), 0);
+	ck_assert_uint_ge(pk_list_window(&queue), 2);
+}
+END_TEST
+
 /* It is its turn before it sleeps again. */
 static bool crown(struct pk_queue *q)
 {
@@ -664,4 +697,4 @@ UNIT("queue", {groups_by_socket, 3}, {leaver_looks, 1}, {resumes, 1}, {bounded, 
      {shuffler_reaps, 1}, {head_reaps, 1},
      {pass_skips, 1}, {pass_empties, 1}, {left, 1}, {strangers, 1}, {moves, 1}, {splices, 1}, {splices_head, 1},
      {splices_nobody, 1}, {window_grows, 1}, {window_grows_by_turns, 1}, {window_shrinks, 1}, {sleepers_overtake, 1},
-     {sleepers_hurry, 4}, {times_out, 1}, {marked_not_woken, 1})
+     {sleepers_hurry, 4}, {sleepers_leave_a_cold_lock, 3}, {times_out, 1}, {marked_not_woken, 1})

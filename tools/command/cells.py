@@ -122,7 +122,8 @@ def papers(threads, brief=False):
             ("hash table, 50 % writes", ["hash", "-w", "50"]), ("read locks", ["rwlock"]),
             ("write locks", ["rwlock", "-w", "100"]), ("spin lock", ["spin"]), ("barrier", ["barrier"]),
             ("thread pool", ["pool"]), ("bounded buffer", ["buffer"]),
-            ("bounded buffer, signal after unlock", ["buffer", "-a"]), ("deadlines", ["deadline"]))]
+            ("bounded buffer, signal after unlock", ["buffer", "-a"]), ("deadlines", ["deadline"]),
+            ("accept mutex", ["accept"]))]
     waiters = "64" if brief else "256"
     cells += [Micro("papers", "ping-pong", ["pingpong"]),
               Micro("papers", "ping-pong, signal after unlock", ["pingpong", "-a"]),
