@@ -22,8 +22,8 @@
  *	1 -> 0	by who has not come back many times in a row, unless it has been tried, and to queue was better (turn.c)
  * State of PK_FLAG_APART, _PROVED: trial.h
  * A head that was asleep, and is woken for the word, says nothing about how long others hold it; nor does one that has
- * only looked. But on two CPUs one that has seen it held by the same owner for all of its spin does: of a lock that is kept by who
- * sleeps (to accept, to log) nobody else would say so, as its heads have slept, and each would spin again, in vain.
+ * only looked. But on two CPUs one that has seen it held by the same owner for all of its spin does, if twice in a row: of a lock that is
+ * kept by who sleeps (to accept, to log) nobody else would say so, as its heads have slept, and each would spin again, in vain.
  *
  * State of the owner, if it is told here (a hint for heads: own())
  *	0 -> tid	by who has taken the word; mutex.c writes it again, and counts the user
@@ -106,6 +106,8 @@ enum {
 	CLOCK_GAP = 4,
 	/* One in so many heads spins for the word of a slow lock all the same. */
 	PROBE = 16,
+	/* Woken so many times in a row, to see the same owner for all of its spin, a head that has slept says that the lock is slow. */
+	KEPT = 2,
 	/* Where waiters sleep apart the head of a slow lock spins for so long at most. */
 	BRIEF_NS = 6000,
 	/* Who has slept there so many times in one wait has been woken for nothing: others come back at once. (Or for signals.) */
@@ -129,7 +131,7 @@ struct turn {
 	bool again;	     /* others come back for it at once, */
 	bool alone;	     /* and nobody is behind it */
 	bool nap;	     /* woken in vain */
-	bool kept;	     /* by one owner, for as long as it has spun */
+	unsigned kept;	     /* by one owner, for as long as it has spun, so many times in a row */
 	int owner;	     /* whom a head has seen last, */
 	unsigned owners;     /* and how many, one after the other */
 };
@@ -334,7 +336,7 @@ static bool spin(struct turn *t, unsigned budget)
 	} while (!pk_spent(&budget));
 	t->spun += whole;
 	t->began = 0;
-	t->kept = whose > 0;
+	t->kept = whose > 0 ? t->kept + 1 : whole ? 0 : t->kept;
 	return false;
 }
 
@@ -484,7 +486,7 @@ int pk_word_wait(const struct pk_site *at, const struct pk_admit_ops *ops, struc
 		if (!seen || (seen == 1 && !nap && !pk_cas_relaxed(at->word, &seen, 2)))
 			continue; /* it has just been let go: try again */
 		if (w) {
-			if (t.budget && (t.take == 1 || (t.kept && pk_spin_cramped())))
+			if (t.budget && (t.take == 1 || (t.kept >= KEPT && pk_spin_cramped())))
 				mark(at, true);
 			pk_spin_missed(w); /* backoff has let it spin at the word, as one of many */
 			pk_count(w, PK_STAT_slept);
