@@ -14,8 +14,8 @@
  * State of PK_FLAG_SLOW, a hint for those who come next (head_budget() below, turn.c, lot.c)
  *	0 -> 1	by a head that has spun in vain, before it sleeps, or that has got the word by spinning
  *		for long
- *	1 -> 0	by who has got the word by spinning for a while, or stolen it; on two CPUs who has found it free at the
- *		first look seldom says so
+ *	1 -> 0	by who has got the word by spinning for a while, or stolen it; on two CPUs a thief that has found it free
+ *		at its first look seldom says so
  * State of PK_FLAG_BACK, a hint for those who come to a mutex (turn.c), and for heads that have been called from the lot
  *	0 -> 1	by who comes back at once for the word (turn.c), or has slept apart many times before it got it, or had enough of that; by
  *		who queues as that is tried (turn.c), or has found that to be better (trial.c)
@@ -93,7 +93,7 @@ enum {
 	/* or if it had seen it free before, and another thread has got it: that one came back at once. */
 	LOST_NS = 3000,
 	/* A theft of fewer rounds takes as long as the lines of the word and the gate take to come, which rounds do not tell: one in so many
-	 * is timed, and it has been preempted if it took longer. */
+	 * is timed, and it has been preempted if it took longer. (On two CPUs that one also says that the lock is not slow.) */
 	QUICK = 16,
 	TIMED = 8,
 	FARTHEST_NS = 5000,
@@ -106,7 +106,7 @@ enum {
 	CLOCK_GAP = 4,
 	/* One in so many heads spins for the word of a slow lock all the same. */
 	PROBE = 16,
-	/* Woken so many times in a row, to see the same owner for all of its spin, a head that has slept says that the lock is slow. */
+	/* A head that has slept, and has seen one owner for all of a spin so many times in a row, says that the lock is slow. */
 	KEPT = 2,
 	/* Where waiters sleep apart the head of a slow lock spins for so long at most. */
 	BRIEF_NS = 6000,
@@ -600,7 +600,7 @@ static bool steal(const struct pk_site *at, unsigned brief, bool *vain)
 	pk_and_relaxed(&at->gate->flags, ~PK_FLAG_SPINNER);
 	*vain = !taken && budget;
 	if (taken) {
-		if (t.rounds || !pk_spin_cramped() || pk_self.stolen.times % TIMED == 0)
+		if (t.rounds || !budget || !pk_spin_cramped() || pk_self.stolen.times % TIMED == 0)
 			mark(at, false);
 		time_theft(at, now, t.rounds);
 		pk_self.stolen.ns = now;

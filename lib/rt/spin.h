@@ -62,7 +62,7 @@ unsigned pk_spin_patient(unsigned socket);
 unsigned pk_spin_limit(unsigned socket);
 /* Whether that is any on some socket. */
 bool pk_spin_anywhere(void);
-/* Whether there are two CPUs at most. */
+/* Whether there are two CPUs at most, as the topology counts them (a quota, too). */
 bool pk_spin_cramped(void);
 
 /* Take a place among the spinners of w's socket, if w is to spin and there is room, or w

@@ -63,7 +63,7 @@ struct pk_thread {
 		unsigned times;
 	} doubts;
 	/* The one that it has stolen last: so many rounds after that time, and not at the first try; and how long quick thefts of it take,
-	 * in ns, as one in so many of them has shown (pthread/word.c). */
+	 * in ns, as one in so many of them, of all words, has shown (pthread/word.c). */
 	struct {
 		const int *word;
 		uint64_t ns;

@@ -776,12 +776,14 @@ START_TEST(owes_a_wakeup)
 END_TEST
 
 /* On two CPUs a head that had slept says that the lock is slow, if it has seen an owner all the time, twice in a row; and a thief that has not
- * spun seldom says the contrary. _i: the lock is nobody's; it does not spin; there are more CPUs; it is nobody's the second time. */
+ * spun seldom says the contrary. _i: the lock is nobody's; it does not spin; there are more CPUs; it is nobody's the second time; there is no
+ * second time. */
 START_TEST(heads_tell_of_owners)
 {
 	static const int twice[] = {0, 0, -1};
 	int word = 1, owner = _i == 1 ? 0 : 77;
-	struct pk_site at = {&word, &gate, _i == 2 ? 0 : 300, true, NULL, &owner, NULL};
+	bool spins = _i != 2;
+	struct pk_site at = {&word, &gate, spins ? 300 : 0, true, NULL, &owner, NULL};
 	struct pk_waiter *w;
 
 	pk_config.patience = 10000000;
@@ -792,7 +794,8 @@ START_TEST(heads_tell_of_owners)
 		;
 	w = new_node(&pk_mcs);
 	ck_assert_int_eq(pk_mcs.enter(&gate.queue, w, NULL), PK_IS_HEAD);
-	ends = twice;
+	gate.flags = PK_FLAG_QUEUE; /* it does not nap */
+	ends = _i == 5 ? twice + 1 : twice;
 	let_go = _i == 4 ? &owner : NULL;
 	ck_assert_int_eq(pk_word_wait(&at, &pk_mcs, w, true, NULL), 0);
 	ck_assert_int_eq(*ends, -1);
@@ -803,7 +806,7 @@ START_TEST(heads_tell_of_owners)
 		pk_self.stolen.word = NULL;
 		pk_self.stolen.times = (uint8_t)quick;
 		ck_assert(pk_word_steal(&at));
-		ck_assert_int_eq(!(gate.flags & PK_FLAG_SLOW), _i == 3 || quick == 8);
+		ck_assert_int_eq(!(gate.flags & PK_FLAG_SLOW), _i == 3 || !spins || quick == 8);
 	}
 }
 END_TEST
@@ -937,6 +940,36 @@ START_TEST(naps_and_takes)
 }
 END_TEST
 
+/* Who has spun for what it steals says that the lock is not slow. */
+START_TEST(thieves_tell)
+{
+	struct pk_site at = {&owned.word, &gate, 0, true, NULL, NULL, NULL};
+	uint64_t began = pk_clock_us();
+	bool told = false;
+	pthread_t t;
+
+	make_two_cpus(&at);
+	at.spin = 1000 * pk_rounds_in(1000);
+	ck_assert_int_eq(pthread_create(&t, NULL, lets_go, NULL), 0);
+	while (!told && pk_clock_us() - began < 40 * UINT64_C(1000000)) {
+		gate.flags = PK_FLAG_SLOW;
+		owned.word = 1;
+		pk_self.stolen.word = NULL;
+		pk_self.stolen.times = 1;
+		pk_store_release(&owned.asked, owned.asked + 1);
+		if (pk_word_steal(&at) && pk_self.stolen.rounds) {
+			ck_assert(!(gate.flags & PK_FLAG_SLOW));
+			told = true;
+		}
+		while (pk_load_acquire(&owned.done) != owned.asked)
+			sched_yield();
+	}
+	pk_store_relaxed(&over, true);
+	pthread_join(t, NULL);
+	ck_assert(told);
+}
+END_TEST
+
 /* Who has stolen the word at once spins for as long as a head the next time; not who has waited for it, nor who has spun in
  * vain since. */
 START_TEST(lurks_for_long)
@@ -968,7 +1001,7 @@ START_TEST(lurks_for_long)
 }
 END_TEST
 
-UNIT("word", {heads_tell, 2}, {heads_tell_of_owners, 5}, {heads_probe, 1}, {heads_take_long, 1}, {looks_away, 11},
+UNIT("word", {heads_tell, 2}, {heads_tell_of_owners, 6}, {heads_probe, 1}, {heads_take_long, 1}, {looks_away, 11},
      {looks_away_in_a_queue, 6}, {looks_away_as_others_do, 9},
      {steals_once, 1}, {steals_again, 1}, {steals_from_far_away, 1}, {steals_by_habit, 1}, {loses_the_word, 1}, {steals_late, 1}, {naps_seldom, 2},
-     {naps_and_takes, 2}, {lurks_for_long, 1}, {owes_a_wakeup, 15})
+     {naps_and_takes, 2}, {thieves_tell, 1}, {lurks_for_long, 1}, {owes_a_wakeup, 15})
