@@ -448,11 +448,19 @@ static int wait(struct pk_cond *c, pthread_mutex_t *mutex, const struct pk_deadl
 	return ret;
 }
 
+/* Whether glibc's function is to be called. In either case a handler gives its thread's place up, as those behind it may be about to
+ * signal. */
+static bool waits_as_glibc(struct pk_cond *c)
+{
+	pk_turn_step_back();
+	return pk_cond_is_glibcs(c);
+}
+
 int pk_cond_wait(pthread_cond_t *cond, pthread_mutex_t *mutex)
 {
 	struct pk_cond *c = pk_cond_of(cond);
 
-	if (pk_cond_is_glibcs(c))
+	if (waits_as_glibc(c))
 		return pk_real()->pthread_cond_wait(cond, mutex);
 	return wait(c, mutex, NULL);
 }
@@ -463,7 +471,7 @@ int pk_cond_timedwait(pthread_cond_t *cond, pthread_mutex_t *mutex, const struct
 	bool monotonic = pk_cond_flags(c) & PK_COND_MONOTONIC;
 	struct pk_deadline deadline = {abstime, monotonic ? CLOCK_MONOTONIC : CLOCK_REALTIME};
 
-	if (pk_cond_is_glibcs(c))
+	if (waits_as_glibc(c))
 		return pk_real()->pthread_cond_timedwait(cond, mutex, abstime);
 	return wait(c, mutex, &deadline);
 }
@@ -473,7 +481,7 @@ int pk_cond_clockwait(pthread_cond_t *cond, pthread_mutex_t *mutex, clockid_t cl
 	struct pk_cond *c = pk_cond_of(cond);
 	struct pk_deadline deadline = {abstime, clock};
 
-	if (pk_cond_is_glibcs(c))
+	if (waits_as_glibc(c))
 		return pk_real()->pthread_cond_clockwait(cond, mutex, clock, abstime);
 	if (clock != CLOCK_REALTIME && clock != CLOCK_MONOTONIC)
 		return EINVAL;

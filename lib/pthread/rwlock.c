@@ -784,6 +784,16 @@ static bool is_ours(const struct pk_rwlock *rw)
 	return pk_likely(!rw->shared) && (pk_likely(pk_self.tid) ? pk_likely(!pk_thread_forwards()) : pk_thread_start());
 }
 
+/* The same for who may wait: a handler gives its thread's place up for glibc's locks as it does for ours (lock_in_front()). */
+static bool is_ours_to_wait(const struct pk_rwlock *rw)
+{
+	bool ours = is_ours(rw);
+
+	if (pk_unlikely(!ours))
+		pk_turn_step_back();
+	return ours;
+}
+
 /* As glibc: looked at even if nobody has to wait. */
 static bool is_valid(const struct pk_deadline *deadline)
 {
@@ -796,7 +806,7 @@ int pk_rwlock_rdlock_slow(pthread_rwlock_t *rwlock)
 	struct pk_rwlock *rw = pk_rwlock_of(rwlock);
 	uint64_t s = pk_load_acquire(&rw->state); /* readers.h: enter */
 
-	if (pk_unlikely(!is_ours(rw)))
+	if (pk_unlikely(!is_ours_to_wait(rw)))
 		return pk_real()->pthread_rwlock_rdlock(rwlock);
 	if (pk_likely((s & (PK_RW_SPREAD | PK_RW_READERS)) == PK_RW_SPREAD && pk_readers_push(rw))) {
 		pk_self.reads++;
@@ -810,14 +820,14 @@ int pk_rwlock_clockrdlock(pthread_rwlock_t *rwlock, clockid_t clock, const struc
 	struct pk_rwlock *rw = pk_rwlock_of(rwlock);
 	struct pk_deadline deadline = {abstime, clock};
 
-	if (!is_ours(rw))
+	if (!is_ours_to_wait(rw))
 		return pk_real()->pthread_rwlock_clockrdlock(rwlock, clock, abstime);
 	return is_valid(&deadline) ? rdlock(rw, &deadline) : EINVAL;
 }
 
 int pk_rwlock_timedrdlock(pthread_rwlock_t *rwlock, const struct timespec *abstime)
 {
-	if (!is_ours(pk_rwlock_of(rwlock)))
+	if (!is_ours_to_wait(pk_rwlock_of(rwlock)))
 		return pk_real()->pthread_rwlock_timedrdlock(rwlock, abstime);
 	return pk_rwlock_clockrdlock(rwlock, CLOCK_REALTIME, abstime);
 }
@@ -835,7 +845,7 @@ int pk_rwlock_wrlock_slow(pthread_rwlock_t *rwlock)
 {
 	struct pk_rwlock *rw = pk_rwlock_of(rwlock);
 
-	return is_ours(rw) ? wrlock(rw, NULL) : pk_real()->pthread_rwlock_wrlock(rwlock);
+	return is_ours_to_wait(rw) ? wrlock(rw, NULL) : pk_real()->pthread_rwlock_wrlock(rwlock);
 }
 
 int pk_rwlock_clockwrlock(pthread_rwlock_t *rwlock, clockid_t clock, const struct timespec *abstime)
@@ -843,14 +853,14 @@ int pk_rwlock_clockwrlock(pthread_rwlock_t *rwlock, clockid_t clock, const struc
 	struct pk_rwlock *rw = pk_rwlock_of(rwlock);
 	struct pk_deadline deadline = {abstime, clock};
 
-	if (!is_ours(rw))
+	if (!is_ours_to_wait(rw))
 		return pk_real()->pthread_rwlock_clockwrlock(rwlock, clock, abstime);
 	return is_valid(&deadline) ? wrlock(rw, &deadline) : EINVAL;
 }
 
 int pk_rwlock_timedwrlock(pthread_rwlock_t *rwlock, const struct timespec *abstime)
 {
-	if (!is_ours(pk_rwlock_of(rwlock)))
+	if (!is_ours_to_wait(pk_rwlock_of(rwlock)))
 		return pk_real()->pthread_rwlock_timedwrlock(rwlock, abstime);
 	return pk_rwlock_clockwrlock(rwlock, CLOCK_REALTIME, abstime);
 }

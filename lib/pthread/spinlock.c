@@ -62,6 +62,7 @@
 
 #include "admit/admit.h"
 #include "base/await.h"
+#include "pthread/turn.h"
 #include "rt/config.h"
 #include "rt/control.h"
 #include "rt/real.h"
@@ -242,6 +243,7 @@ PK_NOINLINE int pk_spinlock_wait(pthread_spinlock_t *lock)
 	struct pk_watched watched;
 	bool watch;
 
+	pk_turn_step_back();
 	if (!served()) {
 		while (!spin(lock, ROUNDS, 1))
 			;

@@ -171,6 +171,87 @@ START_TEST(handler_other_mutex)
 }
 END_TEST
 
+/* What a handler may wait for beside a mutex. */
+enum { SPIN, SHARED_READ, SHARED_WRITE, COND, SHARED_COND, OTHERS };
+static int which;
+static pthread_spinlock_t spin;
+static pthread_rwlock_t shared;
+static pthread_mutex_t cond_mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t conds[2]; /* private, process-shared */
+static bool ready;
+
+static void waiting_handler(int sig)
+{
+	(void)sig;
+	atomic_store(&in_handler, 1);
+	switch (which) {
+	case SPIN:
+		MUST(pthread_spin_lock(&spin));
+		MUST(pthread_spin_unlock(&spin));
+		break;
+	case SHARED_READ:
+	case SHARED_WRITE:
+		MUST(which == SHARED_READ ? pthread_rwlock_rdlock(&shared) : pthread_rwlock_wrlock(&shared));
+		MUST(pthread_rwlock_unlock(&shared));
+		break;
+	default:
+		MUST(pthread_mutex_lock(&cond_mutex));
+		while (!ready)
+			MUST(pthread_cond_wait(&conds[which == SHARED_COND], &cond_mutex));
+		MUST(pthread_mutex_unlock(&cond_mutex));
+	}
+}
+
+static void *have_it_and_lock_m(void *arg)
+{
+	if (which == SPIN)
+		MUST(pthread_spin_lock(&spin));
+	else if (which < COND)
+		MUST(pthread_rwlock_wrlock(&shared));
+	MUST(pthread_mutex_lock(&m));
+	if (which == SPIN) {
+		MUST(pthread_spin_unlock(&spin));
+	} else if (which < COND) {
+		MUST(pthread_rwlock_unlock(&shared));
+	} else {
+		MUST(pthread_mutex_lock(&cond_mutex));
+		ready = true;
+		MUST(pthread_cond_signal(&conds[which == SHARED_COND]));
+		MUST(pthread_mutex_unlock(&cond_mutex));
+	}
+	let_sleep();
+	MUST(pthread_mutex_unlock(&m));
+	return arg;
+}
+
+/* As handler_other_mutex, by a handler that waits for something else, of the head (_i even), or behind it. */
+START_TEST(handler_waits)
+{
+	pthread_rwlockattr_t rwlockattr;
+	pthread_condattr_t condattr;
+	pthread_t victim, behind;
+
+	which = _i / 2;
+	pthread_spin_init(&spin, PTHREAD_PROCESS_PRIVATE);
+	pthread_rwlockattr_init(&rwlockattr);
+	pthread_rwlockattr_setpshared(&rwlockattr, PTHREAD_PROCESS_SHARED);
+	pthread_rwlock_init(&shared, &rwlockattr);
+	pthread_cond_init(&conds[0], NULL);
+	pthread_condattr_init(&condattr);
+	pthread_condattr_setpshared(&condattr, PTHREAD_PROCESS_SHARED);
+	pthread_cond_init(&conds[1], &condattr);
+	handle_signal(SIGUSR1, waiting_handler);
+	hold(_i & 1);
+	victim = start_asleep(lock_m);
+	behind = start_asleep(have_it_and_lock_m);
+	interrupt(victim);
+	release();
+	pthread_join(victim, NULL);
+	pthread_join(behind, NULL);
+	assert_no_complaint();
+}
+END_TEST
+
 static atomic_bool in_child;
 
 static void forking_handler(int sig)
@@ -263,6 +344,7 @@ int main(void)
 
 	SUITE_CASE_OF(s, handler_same_mutex, 20, 2);
 	SUITE_CASE_OF(s, handler_other_mutex, 20, 8);
+	SUITE_CASE_OF(s, handler_waits, 20, 2 * OTHERS);
 	SUITE_CASE_OF(s, handler_forks, 20, 2);
 	SUITE_CASE_OF(s, waiter_gone, 20, 4);
 	SUITE_CASE(s, copied, 20);
