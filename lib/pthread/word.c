@@ -93,7 +93,7 @@ enum {
 	/* or if it had seen it free before, and another thread has got it: that one came back at once. */
 	LOST_NS = 3000,
 	/* A theft of fewer rounds takes as long as the lines of the word and the gate take to come, which rounds do not tell: one in so many
-	 * is timed, and it has been preempted if it took longer. (On two CPUs that one also says that the lock is not slow.) */
+	 * is timed, and it has been preempted if it took longer. (On two CPUs the next one says that the lock is not slow, too.) */
 	QUICK = 16,
 	TIMED = 8,
 	FARTHEST_NS = 5000,

@@ -111,21 +111,27 @@ static void interrupt(pthread_t victim)
 	let_sleep();
 }
 
-/* The handler locks the very mutex that its thread waits for. */
-START_TEST(handler_same_mutex)
+/* The handler interrupts a thread that waits for m, with another one behind it. */
+static void interrupt_before(void *(*run_behind)(void *), bool with_one_before)
 {
 	pthread_t victim, behind;
 
-	handle_signal(SIGUSR1, locking_handler);
-	wanted_by_handler = &m;
-	hold(_i);
+	hold(with_one_before);
 	victim = start_asleep(lock_m);
-	behind = start_asleep(lock_m);
+	behind = start_asleep(run_behind);
 	interrupt(victim);
 	release();
 	pthread_join(victim, NULL);
 	pthread_join(behind, NULL);
 	assert_no_complaint();
+}
+
+/* The handler locks the very mutex that its thread waits for. */
+START_TEST(handler_same_mutex)
+{
+	handle_signal(SIGUSR1, locking_handler);
+	wanted_by_handler = &m;
+	interrupt_before(lock_m, _i);
 }
 END_TEST
 
@@ -229,7 +235,6 @@ START_TEST(handler_waits)
 {
 	pthread_rwlockattr_t rwlockattr;
 	pthread_condattr_t condattr;
-	pthread_t victim, behind;
 
 	which = _i / 2;
 	pthread_spin_init(&spin, PTHREAD_PROCESS_PRIVATE);
@@ -241,14 +246,7 @@ START_TEST(handler_waits)
 	pthread_condattr_setpshared(&condattr, PTHREAD_PROCESS_SHARED);
 	pthread_cond_init(&conds[1], &condattr);
 	handle_signal(SIGUSR1, waiting_handler);
-	hold(_i & 1);
-	victim = start_asleep(lock_m);
-	behind = start_asleep(have_it_and_lock_m);
-	interrupt(victim);
-	release();
-	pthread_join(victim, NULL);
-	pthread_join(behind, NULL);
-	assert_no_complaint();
+	interrupt_before(have_it_and_lock_m, _i & 1);
 }
 END_TEST
 
