@@ -53,8 +53,10 @@ def fault(name, value):
         return None if good else f"not a number from {row['min']} to {row['max']}"
     if row["kind"] == "ENUM" and not is_choice(row["choices"], value):
         return f"not one of {', '.join(row['choices'])}"
-    _, _, composition = value.partition(":")
-    if name == "POLICY" and composition and not is_composition(composition):
+    head, _, rest = value.partition(":")
+    if name == "STATS" and head == "file" and not rest:
+        return "file:PATH wants a path"
+    if name == "POLICY" and rest and not is_composition(rest):
         return f"not clof: and two to four of {', '.join(contestants.BASIC)} with - between"
     if name == "TOPOLOGY" and value and not is_machine(value):
         return "not of the form 2x18 or 2x18x2 or 2x4x3x2, with or without @thread"
