@@ -76,6 +76,11 @@ def counters(before, after, passed):
         yield f"{name:<{wide}} {total:>14}" + (f" {new / passed:>12.0f}/s" if passed else "")
 
 
+def on_terminal():
+    """Standard output may be closed."""
+    return sys.stdout is not None and sys.stdout.isatty()
+
+
 def look(page, name, before, passed, args, history):
     """Show a process once; its counters."""
     fresh = page.ask([], PATIENCE)
@@ -95,7 +100,7 @@ def look(page, name, before, passed, args, history):
         lines += [""] + list(locks.describe(report, args.top))[1:]
     else:
         lines += ["", f"no statistics of locks: the process keeps none (PARKADE_STATS){lacking()}"]
-    if sys.stdout.isatty() and args.interval:
+    if on_terminal() and args.interval:
         height = max(shutil.get_terminal_size().lines - 1, 2)
         print("\033[H\033[J" + "\n".join(lines[:height]), flush=True)
     else:
@@ -110,7 +115,7 @@ def watch(page, name, args, history):
         if process.has_ended(args.pid):
             raise process.Unreadable
         now = time.monotonic()
-        if not args.json and not sys.stdout.isatty():
+        if not args.json and not on_terminal():
             print()
         before, last = look(page, name, before, now - last, args, history), now
 
