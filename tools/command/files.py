@@ -33,16 +33,17 @@ def check(path):
 
 
 def replace(path, text, prefix="tmp"):
-    """Put a file in its place that all may read; a link leads to it then as before."""
+    """Put a file in its place that all may read; a link leads to it then as before. What surrogateescape made of bytes
+    becomes these again."""
     with named(path):
         path = os.path.realpath(path)
         if os.path.exists(path) and not os.path.isfile(path):
-            with open(path, "w", encoding="utf-8") as file:     # as /dev/stdout
+            with open(path, "w", encoding="utf-8", errors="surrogateescape") as file:  # as /dev/stdout
                 file.write(text)
             return
-        with tempfile.NamedTemporaryFile("w", dir=os.path.dirname(path), prefix=prefix, encoding="utf-8", delete=False) as file:
+        with tempfile.NamedTemporaryFile(dir=os.path.dirname(path), prefix=prefix, delete=False) as file:
             try:
-                file.write(text)
+                file.write(text.encode("utf-8", "surrogateescape"))
                 file.flush()
                 os.fchmod(file.fileno(), 0o644)
                 os.replace(file.name, path)

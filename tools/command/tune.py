@@ -274,7 +274,7 @@ def place_of_choice():
 def write_choice(path, choice, environment, what):
     """Put the choice into the file; other settings that are there stay."""
     try:
-        with open(path, encoding="utf-8") as file:
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:    # a comment may be in any encoding
             kept = [line for line in file.read().splitlines()
                     if not re.match(r"\s*(policy|levels)\s*=|# parkade tune", line)]
     except FileNotFoundError:
