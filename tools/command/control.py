@@ -15,7 +15,7 @@ import re
 import struct
 import time
 
-from . import locks, settings, tables
+from . import locks, process, settings, tables
 
 MAGIC, FORMAT, SIZE = 0x6b637470, 1, 4096
 TEXT = 512
@@ -26,6 +26,7 @@ LINE = 64                       # characters of a change, at most
 STATS_MAGIC, STATS_FORMAT, STATS_HEAD = 0x6b63706b, 1, 4096
 KINDS = ("mutex", "rwlock (read)", "rwlock (write)", "condition", "spin lock")
 COHORTS, SITES, TIMES = 4, 4, 16
+F_GET_SEALS, F_SEAL_SHRINK = 1034, 2     # of <linux/fcntl.h>; Python has them since 3.9
 
 
 class Unreachable(Exception):
@@ -36,6 +37,11 @@ def text_of(data):
     return locks.printable(data.split(b"\0")[0].decode("utf-8", "replace"))
 
 
+def expect_alive(pid):
+    if process.has_ended(pid):
+        raise Unreachable(f"process {pid} has ended")
+
+
 def opened(pid, name, flags):
     """The process's memory of that name, as a descriptor; None if it has none."""
     directory = f"/proc/{pid}/fd"
@@ -44,12 +50,20 @@ def opened(pid, name, flags):
     except FileNotFoundError:
         raise Unreachable(f"there is no process {pid}") from None
     except PermissionError:
+        expect_alive(pid)       # what nobody has waited for yet is nobody's any more
         raise Unreachable(f"process {pid} is another user's, or protected: ask as that user or root") from None
     for number in numbers:
         with contextlib.suppress(OSError):
             if os.readlink(f"{directory}/{number}") == f"/memfd:{name} (deleted)":
-                return os.open(f"{directory}/{number}", flags | os.O_CLOEXEC)
+                return os.open(f"{directory}/{number}", flags | os.O_CLOEXEC | os.O_NONBLOCK)   # a pipe may be called so
     return None
+
+
+def mapped(fd, size, **how):
+    """What the library has made cannot be cut short. To look into what can be would be the end of who looks (SIGBUS)."""
+    if not fcntl.fcntl(fd, F_GET_SEALS) & F_SEAL_SHRINK:
+        raise ValueError("not sealed")
+    return mmap.mmap(fd, size, **how)
 
 
 def own_number(pid):
@@ -69,10 +83,12 @@ class Page:
         self.said = self.refused = ""
         self.fd = opened(pid, "parkade-control", os.O_RDWR)
         if self.fd is None:
+            expect_alive(pid)
             raise Unreachable(f"process {pid} has no control page: it has to be started with PARKADE_CONTROL=1, as by "
-                              "`parkade run'; a program that closes all its descriptors loses it")
+                              f"`parkade run'; under policy glibc there is none (`parkade doctor {pid}' says); a program "
+                              "that closes all its descriptors loses it")
         try:
-            self.page = mmap.mmap(self.fd, SIZE)
+            self.page = mapped(self.fd, SIZE)
         except (OSError, ValueError):
             os.close(self.fd)
             raise Unreachable(f"process {pid}: its control page cannot be read") from None
@@ -110,11 +126,27 @@ class Page:
                     found[name.lower()] = value
         return found
 
-    def request(self, changes):
+    def pause(self, until):
+        """Whether there is time left, once a moment has passed."""
+        expect_alive(self.pid)
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.002)
+        return True
+
+    def lock(self, until):
+        """Who asks keeps it for a moment; the process itself, which has no business with it, might for ever."""
+        while True:
+            with contextlib.suppress(BlockingIOError):
+                return fcntl.flock(self.fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if not self.pause(until):
+                raise Unreachable(f"process {self.pid}: somebody keeps its control page locked")
+
+    def request(self, changes, until):
         """Write a request; (what others have asked for that is in it, too, its number). There is one text for all who ask:
         who has something changed takes along what is still to be done, and who only looks lets it stand, as any request
         has the counters written."""
-        fcntl.flock(self.fd, fcntl.LOCK_EX)
+        self.lock(until)
         try:
             number, before = self.word(REQUEST), self.pending()
             if not changes and number != self.word(ANSWER):
@@ -134,9 +166,8 @@ class Page:
     def answered(self, number, until):
         """Whether a thread has come by, for that request or a later one."""
         while (self.word(ANSWER) - number) % (1 << 32) >= 1 << 31:
-            if time.monotonic() > until:
+            if not self.pause(until):
                 return False
-            time.sleep(0.002)
         return True
 
     def ask(self, lines, patience):
@@ -147,7 +178,7 @@ class Page:
         changes, until, first = dict(line.split("=", 1) for line in lines), time.monotonic() + patience, ""
         self.said = self.refused = ""
         while True:
-            before, number = self.request(changes)
+            before, number = self.request(changes, until)
             if not self.answered(number, until):
                 return False
             if not changes:
@@ -226,7 +257,7 @@ def statistics(pid, name, policy):
         return None
     try:
         size = os.fstat(fd).st_size
-        with mmap.mmap(fd, 0, prot=mmap.PROT_READ) as memory:
+        with mapped(fd, 0, prot=mmap.PROT_READ) as memory:
             magic, form, record, table, used = struct.unpack_from("=5Q", memory, 0)
             if not magic:       # nobody has begun to write there
                 return None
