@@ -18,6 +18,7 @@ EPILOG = """\
 exit status: 0 the library is in use, or could be; 1 it is not there or switched off (policy glibc), or that cannot be told;
 2 wrong usage."""
 TUNED = 4095                    # bytes that the library reads of parkade.conf
+OVERWRITTEN = "cannot be told: the program has overwritten its environment"
 DELEGATED = "mutexes that are robust, process-shared or have a priority protocol, and process-shared rwlocks"
 
 
@@ -66,25 +67,32 @@ def say_machine(machine, environment):
     say("CPUs", f"{spell(machine.usable)}{quota}")
 
 
-def policy(environment, library):
+def loaded_as(pid, environment, library):
+    """The name by which the loader found the library: LD_PRELOAD's counts first. The file may have another one: that of a
+    policy is a link."""
+    return preload.ours(environment.get("LD_PRELOAD")) or preload.listed(f"/proc/{pid}/root") or library
+
+
+def policy(environment, name):
     """What it was started with: a variable of its own, PARKADE_CONF, the library's name, the default."""
-    named = re.search(r"/libparkade-([a-z-]+)\.so", library)
+    named = re.search(r"(?:^|/)libparkade-([a-z-]+)\.so[^/]*$", name)
     for found in (*settings.values(environment, "POLICY"), named and named[1]):
         if found and settings.is_choice(tables.OPTIONS["POLICY"]["choices"], found):
             return found
     return tables.OPTIONS["POLICY"]["default"]
 
 
-def tuned(pid, environment, library):
+def tuned(pid, environment, name):
     """What policy auto comes to, and by which file: as the library reads it, but it may have changed since."""
-    env = {name: environment.get(name, "") for name in ("PARKADE_TUNED", "XDG_CONFIG_HOME", "HOME")}
+    env = {variable: environment.get(variable, "") for variable in ("PARKADE_TUNED", "XDG_CONFIG_HOME", "HOME")}
     if env["PARKADE_TUNED"]:
         places = [env["PARKADE_TUNED"]]
     else:
         own = [f"{env['XDG_CONFIG_HOME']}/parkade.conf"] if env["XDG_CONFIG_HOME"].startswith("/") else \
             [f"{env['HOME']}/.config/parkade.conf"] if env["HOME"].startswith("/") else []
         places = [*own, "/etc/parkade.conf"]
-    otherwise = policy({}, library)
+    named = policy({}, name)
+    otherwise = named if named != "auto" else tables.OPTIONS["POLICY"]["default"]
     for path in places:
         try:
             with open(f"/proc/{pid}/root{path}" if path.startswith("/") else f"/proc/{pid}/cwd/{path}", "rb") as file:
@@ -101,9 +109,11 @@ def tuned(pid, environment, library):
 
 
 def in_force(pid, started, found=None, by=None):
-    """The policy now, in words, and whether it is the library's: what the control page says, where there is one; who asks
-    for nothing waits for nobody. Of auto: what it came to, and BY which file."""
-    if started == "auto":
+    """The policy now, in words, and whether it is known to be the library's: what the control page says, where there is one;
+    who asks for nothing waits for nobody. Of auto: what it came to, and BY which file. STARTED may be None: not to be told."""
+    if started is None:
+        as_started = OVERWRITTEN
+    elif started == "auto":
         as_started = f"auto, as started: {found}" + (f" by {by}, as that is now" if by else ", as no parkade.conf can be read")
     else:
         found, as_started = started, f"{started}, as started"
@@ -114,10 +124,10 @@ def in_force(pid, started, found=None, by=None):
         with control.Page(pid) as page:
             now, knobs = page.policy(), page.knobs()
     except control.Unreachable:     # under glibc there is never one
-        return (off, False) if found == "glibc" else (as_started, True)
+        return (off, False) if found == "glibc" else (as_started, started is not None)
     if not settings.is_choice(tables.OPTIONS["POLICY"]["choices"], now):
         return f"{as_started}; its control page says something else", True
-    text = f"{now}, " + ("as started" if now == started else f"now; started with {started}")
+    text = f"{now}, " + ("as started" if now == started else "now" if started is None else f"now; started with {started}")
     return text + "; " + " ".join(f"{name}={value}" for name, value in knobs.items()), True
 
 
@@ -135,25 +145,30 @@ def hazards(target, environment):
             if sanitizer == "AddressSanitizer" else f"it is built with {sanitizer}, which sees nothing of these locks"
     if secure:
         yield "it runs with other rights than its caller's: only `parkade system' reaches it, and it takes no settings"
-    if target.library() is None and any(map(preload.OURS.search, preload.names(environment.get("LD_PRELOAD")))):
+    if target.library() is None and preload.ours(environment.get("LD_PRELOAD")):
         yield "its LD_PRELOAD names the library, but it has not got it"
 
 
 def examine(pid):
     target = Process(pid)
     library, environment = target.library(), target.environment()
+    taken = {} if target.secure() else environment
     say("process", f"{pid} {target.name}, of {target.user}")
     if library is None:
         say("library", "not loaded: its locks are the C library's")
     else:
         say("library", library)
-        chosen = policy({} if target.secure() else environment, library)
-        text, is_ours = in_force(pid, chosen, *(tuned(pid, environment, library) if chosen == "auto" else ()))
+        name = loaded_as(pid, taken or {}, library)
+        chosen = None if taken is None else policy(taken, name)
+        text, is_ours = in_force(pid, chosen, *(tuned(pid, taken, name) if chosen == "auto" else ()))
         say("policy", text)
-        say_settings(environment)
+        if environment is None:
+            say("settings", OVERWRITTEN)
+        else:
+            say_settings(environment)
         say("C library", f"has what is never ours: {DELEGATED}")
-        say_machine(Machine(usable=os.sched_getaffinity(pid), process=pid), {} if target.secure() else environment)
-    for hazard in hazards(target, environment):
+        say_machine(Machine(usable=os.sched_getaffinity(pid), process=pid), taken or {})
+    for hazard in hazards(target, environment or {}):
         say("hazard", hazard)
     return 0 if library is not None and is_ours else 1
 
@@ -168,8 +183,8 @@ def look_around():
     say("C library", os.confstr("CS_GNU_LIBC_VERSION"))
     entry = preload.listed()
     say("system", f"{preload.LIST} names {entry}" if entry else "not enabled for every program (parkade system enable)")
-    inherited = [other for other in preload.names(environment.get("LD_PRELOAD")) if preload.OURS.search(other)]
-    say("here", f"LD_PRELOAD names {inherited[0]}" if inherited else "commands do not get it (parkade run -- COMMAND)")
+    inherited = preload.ours(environment.get("LD_PRELOAD"))
+    say("here", f"LD_PRELOAD names {inherited}" if inherited else "commands do not get it (parkade run -- COMMAND)")
     say_settings(environment)
     say_machine(Machine(), environment)
     return 0 if works else 1

@@ -30,14 +30,18 @@ def names(preload):
     return [name for name in re.split(r"[\s:]+", preload or "") if name]
 
 
-def listed():
+def ours(preload):
+    """The first name there that is the library's, or None."""
+    return next((name for name in names(preload) if OURS.search(name)), None)
+
+
+def listed(root=""):
     """The library's entry in the list for every program, or None."""
     try:
-        with open(LIST, encoding="utf-8", errors="replace") as file:
-            text = re.sub("#.*", "", file.read())
+        with open(root + LIST, encoding="utf-8", errors="replace") as file:
+            return ours(re.sub("#.*", "", file.read()))
     except OSError:
         return None
-    return next((name for name in names(text) if OURS.search(name)), None)
 
 
 def added(preload, name):

@@ -88,9 +88,13 @@ class Process:
         return next((file for file in self.files() if OURS.search(re.sub(r" \(deleted\)$", "", file))), None)
 
     def environment(self):
-        """As the program was started; a dictionary."""
-        pairs = (entry.partition("=") for entry in self.read("environ").decode("utf-8", "replace").split("\0"))
-        return {name: value for name, equals, value in pairs if equals}
+        """As the program was started; a dictionary. None where something else is there by now: programs that set their title
+        (nginx, PostgreSQL) write it over their arguments and their environment, and zeros behind it."""
+        data = self.read("environ")
+        *entries, rest = data.decode("utf-8", "replace").split("\0")
+        if rest or not all(re.match(r"[^=\s]+=", entry) for entry in entries):
+            return None
+        return dict(entry.split("=", 1) for entry in entries)
 
     def secure(self):
         """Whether it runs with other rights than who started it."""
