@@ -211,19 +211,20 @@ class Places:
 
     def __init__(self, pid):
         self.parts = []
-        first = {}
+        first, root = {}, process.root_of(pid)
         with contextlib.suppress(OSError), open(f"/proc/{pid}/maps", encoding="utf-8", errors="replace") as maps:
             for start, end, offset, file in re.findall(
                     r"^([0-9a-f]+)-([0-9a-f]+) \S+ ([0-9a-f]+) \S+ \S+ +(/[^\n]*)$", maps.read(), re.MULTILINE):
                 start, end = int(start, 16), int(end, 16)
                 first.setdefault(file, start - int(offset, 16))
-                self.parts.append((start, end, file, 0 if self.is_fixed(file) else first[file]))
+                self.parts.append((start, end, file, 0 if self.is_fixed(root + file) else first[file]))
 
     @staticmethod
     def is_fixed(file):
         """A program that is not position-independent: its addresses are those of the file."""
-        with contextlib.suppress(OSError), open(file, "rb") as stream:
-            return stream.read(18)[16:18] in (b"\2\0", b"\0\2")
+        if os.path.isfile(file):
+            with contextlib.suppress(OSError), open(file, "rb") as stream:
+                return stream.read(18)[16:18] in (b"\2\0", b"\0\2")
         return False
 
     def site(self, address):

@@ -56,10 +56,10 @@ def read(file):
     return reports, bad
 
 
-def resolve(reports):
-    """Give each call site a `text'."""
+def resolve(reports, root=""):
+    """Give each call site a `text', from the files below that root."""
     sites = [site for report in reports for lock in report["locks"] for site in lock["sites"]]
-    names = symbols.names({(site["file"], site["offset"]) for site in sites if "file" in site and "offset" in site})
+    names = symbols.names({(site["file"], site["offset"]) for site in sites if "file" in site and "offset" in site}, root)
     for site in sites:
         site["text"] = printable(names.get((site.get("file"), site.get("offset")), f"{site['address']:#x}"))
 

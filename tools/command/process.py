@@ -52,6 +52,15 @@ def has_ended(pid):
     return re.search(r"^State:\s*[ZX]", text, re.MULTILINE) is not None and re.search(r"^Threads:\s*[01]$", text, re.MULTILINE) is not None
 
 
+def root_of(pid):
+    """What leads to the files that /proc names: in another mount namespace, as a container's, other files are called so. In
+    one's own they are named as seen from here, also those of a process that has changed its root."""
+    try:
+        return "" if os.path.samefile(f"/proc/{pid}/ns/mnt", "/proc/self/ns/mnt") else f"/proc/{pid}/root"
+    except OSError:
+        return f"/proc/{pid}/root"
+
+
 class Process:
     def __init__(self, pid):
         self.pid = pid

@@ -85,10 +85,10 @@ def look(page, name, before, passed, args, history):
     """Show a process once; its counters."""
     fresh = page.ask([], PATIENCE)
     after, pending = page.counters(), {} if fresh else page.pending()
-    report = control.statistics(args.pid, name, page.policy())
+    report, root = control.statistics(args.pid, name, page.policy()), process.root_of(args.pid)
     history.add(time.monotonic(), page.policy(), report)
     if args.json:
-        locks.resolve([report] if report else [])
+        locks.resolve([report] if report else [], root)
         print(json.dumps({"pid": args.pid, "program": name, "policy": page.policy(), "fresh": fresh, "pending": pending,
                           "counters": after, "report": report}), flush=True)
         return after
@@ -96,7 +96,7 @@ def look(page, name, before, passed, args, history):
     lines += [f"not done yet: {' '.join(f'{name}={value}' for name, value in pending.items())}"] if pending else []
     lines += counters(before, after, passed)
     if report:
-        locks.resolve([report])
+        locks.resolve([report], root)
         lines += [""] + list(locks.describe(report, args.top))[1:]
     else:
         lines += ["", f"no statistics of locks: the process keeps none (PARKADE_STATS){lacking()}"]

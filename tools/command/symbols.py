@@ -52,15 +52,15 @@ def by_symbols(file, offsets):
     return found
 
 
-def names(places):
-    """{(file, offset): text} for a set of return addresses; each gets a text."""
+def names(places, root=""):
+    """{(file, offset): text} for a set of return addresses; each gets a text. The files are below that root."""
     found = {}
     for file in {file for file, _ in places}:
         # The call is before the address to which it returns.
         offsets = sorted({offset - 1 for other, offset in places if other == file})
-        known = by_addr2line(file, offsets) if os.path.isfile(file) else {}
+        known = by_addr2line(root + file, offsets) if os.path.isfile(root + file) else {}
         left = [offset for offset in offsets if offset not in known]
-        known.update(by_symbols(file, left) if left else {})
+        known.update(by_symbols(root + file, left) if left else {})
         for offset in offsets:
             found[file, offset + 1] = known.get(offset, f"{os.path.basename(file)}+{offset + 1:#x}")
     return found
