@@ -3,6 +3,8 @@
 """parkade enable, parkade disable: the library for one systemd service, by a drop-in file of its own."""
 
 import argparse
+import contextlib
+import glob
 import os
 import re
 import shlex
@@ -75,13 +77,32 @@ def systemctl(*arguments):
     return result.stdout
 
 
+def shown(args, name):
+    """That property of the service; of a template it is one of an instance's, of whatever name."""
+    return systemctl("show", f"--property={name}", "--value", args.unit.replace("@.service", "@parkade.service")) or ""
+
+
+def in_files(args):
+    """(file, value) of the LD_PRELOAD that comes of the unit's EnvironmentFile=, or None: the last one counts."""
+    found = None
+    for pattern in re.findall(r"^(.*) \(ignore_errors=(?:yes|no)\)$", shown(args, "EnvironmentFiles"), re.MULTILINE):
+        for path in sorted(glob.glob(pattern)):
+            with contextlib.suppress(OSError), open(path, encoding="utf-8", errors="replace") as file:
+                for value in re.findall(r"^[ \t]*LD_PRELOAD[ \t]*=(.*)$", file.read(), re.MULTILINE):
+                    found = path, re.sub("[\"']", " ", value)
+    return found
+
+
 def preloaded(args):
     """The unit's own LD_PRELOAD, which the drop-in file would hide."""
     if args.root is not None:
         return ""
-    if systemctl("show", "--property=LoadState", "--value", args.unit) in ("not-found\n", "masked\n"):
+    if shown(args, "LoadState") in ("not-found\n", "masked\n"):
         raise Failed(f"systemd knows no service {args.unit}: systemctl list-units --type=service lists them")
-    found = systemctl("show", "--property=Environment", "--value", args.unit) or ""
+    other = in_files(args)
+    if other and not preload.ours(other[1]):
+        raise Failed(f"{other[0]} sets LD_PRELOAD, which counts more than a drop-in's: add {preload.library()} there")
+    found = shown(args, "Environment")
     values = [word.partition("=")[2] for word in shlex.split(found) if word.startswith("LD_PRELOAD=")]
     return values[-1] if values else ""
 
