@@ -84,6 +84,8 @@ class Page:
         self.fd = opened(pid, "parkade-control", os.O_RDWR)
         if self.fd is None:
             expect_alive(pid)
+            if process.is_kernels(pid):
+                raise Unreachable(f"process {pid} is a thread of the kernel")
             raise Unreachable(f"process {pid} has no control page: it has to be started with PARKADE_CONTROL=1, as by "
                               f"`parkade run'; under policy glibc there is none (`parkade doctor {pid}' says); a program "
                               "that closes all its descriptors loses it")

@@ -52,6 +52,17 @@ def has_ended(pid):
     return re.search(r"^State:\s*[ZX]", text, re.MULTILINE) is not None and re.search(r"^Threads:\s*[01]$", text, re.MULTILINE) is not None
 
 
+def is_kernels(pid):
+    """A thread of the kernel has no program."""
+    try:
+        os.readlink(f"/proc/{pid}/exe")
+    except FileNotFoundError:
+        return not has_ended(pid)
+    except OSError:
+        pass
+    return False
+
+
 def root_of(pid):
     """What leads to the files that /proc names: in another mount namespace, as a container's, other files are called so. In
     one's own they are named as seen from here, also those of a process that has changed its root."""
