@@ -108,6 +108,12 @@ clean_up() {
 }
 inside() { chroot "$root" "$@"; }
 
+# remains LOG LIBDIR: the removal of the command said how to switch off what was enabled by it.
+remains() {
+	grep -q "by /etc/ld.so.preload; to end that: $2/parkade/system-preload disable$" "$1" &&
+		grep -q "by /etc/systemd/system/memcached.service.d/50-parkade.conf; to end that, delete it" "$1"
+}
+
 # Everything in a root but logs, caches and what the package manager notes about itself.
 snapshot() {
 	(cd "$1" && find . -xdev \( -path ./proc -o -path ./dev -o -path ./tmp -o -path ./run -o -path "./debs*" -o -path ./rpms -o -path ./var/log \
