@@ -7,7 +7,7 @@
 export LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive
 unset MAKEFLAGS MFLAGS MAKELEVEL LD_PRELOAD
 # What the tests of this machine's build are told is not for the packages.
-unset CC CXX CPP CFLAGS CXXFLAGS CPPFLAGS LDFLAGS
+unset CC CXX CPP CFLAGS CXXFLAGS CPPFLAGS LDFLAGS PYTHON
 umask 022
 failures=0
 
