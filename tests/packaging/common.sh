@@ -7,7 +7,7 @@
 export LC_ALL=C.UTF-8 DEBIAN_FRONTEND=noninteractive
 unset MAKEFLAGS MFLAGS MAKELEVEL LD_PRELOAD
 # What the tests of this machine's build are told is not for the packages.
-unset CC CXX CPP CFLAGS CXXFLAGS CPPFLAGS LDFLAGS
+unset CC CXX CPP CFLAGS CXXFLAGS CPPFLAGS LDFLAGS PYTHON
 umask 022
 failures=0
 
@@ -107,6 +107,12 @@ clean_up() {
 	rm -rf --one-file-system "$1"
 }
 inside() { chroot "$root" "$@"; }
+
+# remains LOG LIBDIR: the removal of the command said how to switch off what was enabled by it.
+remains() {
+	grep -q "by /etc/ld.so.preload; to end that: $2/parkade/system-preload disable$" "$1" &&
+		grep -q "by /etc/systemd/system/memcached.service.d/50-parkade.conf; to end that, delete it" "$1"
+}
 
 # Everything in a root but logs, caches and what the package manager notes about itself.
 snapshot() {
