@@ -28,6 +28,7 @@
 #include <errno.h>
 #include <limits.h>
 
+#include "base/unwind.h"
 #include "pthread/mutex.h"
 #include "rt/clock.h"
 #include "rt/real.h"
@@ -64,7 +65,6 @@ static void unwound(void *arg)
 	struct pk_record *r = pk_self.record;
 	int type;
 
-	/* A handler may call pthread_exit, and glibc would come here again. */
 	_pthread_cleanup_pop(&s->frame, 0);
 	pk_real()->pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &type);
 	if (r && pk_load_acquire(&r->cancelled)) /* not by a jump */

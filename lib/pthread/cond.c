@@ -44,6 +44,7 @@
 #include <string.h>
 
 #include "base/await.h"
+#include "base/unwind.h"
 #include "pthread/cond-list.h"
 #include "pthread/cond-signal.h"
 #include "pthread/lot.h"
@@ -289,7 +290,6 @@ static void unwound(void *wait)
 {
 	struct wait *s = wait;
 
-	/* Another handler may call pthread_exit, and glibc would come here again. */
 	_pthread_cleanup_pop(&s->frame, 0);
 	pk_store_relaxed(&pk_self.asleep, false);
 	stop_waiting(s->w);

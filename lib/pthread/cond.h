@@ -28,11 +28,6 @@
 
 #include "base/atomic.h"
 #include "base/layout.h"
-
-/* glibc runs what is pushed here when the stack is unwound, and when a handler leaves by siglongjmp; it costs no
- * setjmp, as <pthread.h>'s macros do in C. Exported at all times, but not declared any more. */
-extern void _pthread_cleanup_push(struct _pthread_cleanup_buffer *frame, void (*run)(void *), void *arg);
-extern void _pthread_cleanup_pop(struct _pthread_cleanup_buffer *frame, int execute);
 #include "rt/arena.h"
 #include "rt/futex.h"
 

@@ -11,6 +11,7 @@
 
 #include "admit/list.h"
 #include "admit/order.h"
+#include "base/unwind.h"
 #include "pthread/lot.h"
 #include "pthread/trial.h"
 #include "rt/clock.h"
@@ -251,6 +252,21 @@ static bool is_dated(const struct pk_site *at, const struct pk_admit_ops *ops, u
 	return !apart || !pk_rounds_in(1000) || (pk_self.bypasses++ + (unsigned)pk_self.tid) % APART < DATED;
 }
 
+/* A wait with a node. A handler that has come into it may end the thread, act on a cancellation, or jump out; the lock may be gone
+ * soon after that, and those behind it are not to wait for the thread. */
+struct stay {
+	struct pk_waiter *w;
+	struct _pthread_cleanup_buffer frame;
+};
+
+static void unwound(void *arg)
+{
+	struct stay *s = arg;
+
+	_pthread_cleanup_pop(&s->frame, 0);
+	pk_thread_unwound(s->w);
+}
+
 /* One attempt by way of the queue, in that manner. As pk_word_wait(), or OUT.
  *
  * manner	finds no room to spin	has spun in vain
@@ -265,6 +281,7 @@ static int wait_once(const struct pk_site *at, const struct pk_admit_ops *ops, s
 		     enum pk_manner manner, const struct pk_deadline *deadline)
 {
 	struct pk_waiter *w;
+	struct stay stay;
 	int ret;
 
 	if (barge(at, r, socket))
@@ -297,11 +314,14 @@ static int wait_once(const struct pk_site *at, const struct pk_admit_ops *ops, s
 	w->policy = ops->policy;
 	pk_store_relaxed(&w->manner, manner);
 	w->queue = NULL;
+	stay.w = w;
+	_pthread_cleanup_push(&stay.frame, unwound, &stay);
 	pk_doze_begin(w, at->word, &at->gate->flags, at->pass);
 	if (pk_lot_open)
 		pk_lot_rotate(at->gate, w->cohort, r->turns++);
 	ret = wait_queued(at, ops, w, deadline);
 	pk_store_relaxed(&pk_self.waits, NULL);
+	_pthread_cleanup_pop(&stay.frame, 0);
 	return ret;
 }
 
@@ -442,8 +462,10 @@ static int settle_at_word(const struct pk_site *at)
 int pk_turn_settle(const struct pk_site *at, struct pk_waiter *w, pk_steal *steal)
 {
 	const struct pk_admit_ops *ops = w ? pk_policy_ops(w->policy) : NULL;
+	struct stay stay = {.w = pk_self.waits}; /* w is null if it has been moved to the word */
 	int ret = 0;
 
+	_pthread_cleanup_push(&stay.frame, unwound, &stay);
 	/* of a wait that has ended in another way */
 	pk_self.back = pk_self.soon = pk_self.late = false;
 	pk_self.came = 0;
@@ -457,6 +479,7 @@ int pk_turn_settle(const struct pk_site *at, struct pk_waiter *w, pk_steal *stea
 	default:
 		ret = w ? got(at, true, NULL) : settle_at_word(at);
 	}
+	_pthread_cleanup_pop(&stay.frame, 0);
 	if (pk_lot_open)
 		pk_lot_check_here(at->gate);
 	return ret;

@@ -37,6 +37,28 @@ static void mark_for_exit(void)
 		pk_real()->pthread_setspecific(key, &pk_self); /* any value but null */
 }
 
+/* The thread does not come back to what it waits for. */
+static void leave_wait(void)
+{
+	pk_self.exiting = true;
+	/* Handlers are not to give up what is being given up here, nor the place of a destructor that waits, awake. */
+	pk_store_relaxed(&pk_self.asleep, false);
+	if (!pk_self.waits && !pk_self.chain)
+		return;
+	wait_gone(pk_self.waits);
+	pk_store_relaxed(&pk_self.waits, NULL);
+}
+
+void pk_thread_unwound(const struct pk_waiter *w)
+{
+	bool exiting = pk_self.exiting;
+
+	if (pk_self.waits != w)
+		return;
+	leave_wait();
+	pk_self.exiting = exiting;
+}
+
 static void thread_exit(void *value)
 {
 	struct pk_record *r;
@@ -45,14 +67,7 @@ static void thread_exit(void *value)
 	(void)value;
 	if (!last)
 		mark_for_exit();
-	pk_self.exiting = true; /* it does not come back to what it has waited for */
-	/* If it was unwound from its sleep: handlers are not to give up what is being given up here, nor the place of a
-	 * destructor that waits, awake. */
-	pk_store_relaxed(&pk_self.asleep, false);
-	if (pk_self.waits || pk_self.chain) {
-		wait_gone(pk_self.waits);
-		pk_self.waits = NULL;
-	}
+	leave_wait();
 	r = pk_self.record; /* not earlier: a handler may have brought it */
 	pk_self.record = NULL;
 	pk_self.exiting = last; /* then destructors of other keys lock without a record */

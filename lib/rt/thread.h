@@ -100,6 +100,9 @@ extern __thread struct pk_thread pk_self __attribute__((tls_model("initial-exec"
  * exits in the middle of its wait (null: it has none), and sees to its chain. */
 void pk_thread_setup(void (*gone)(struct pk_waiter *w));
 
+/* The wait with node w is over, without a return: its place is given up, while the lock is there still. */
+void pk_thread_unwound(const struct pk_waiter *w);
+
 /* From now on no thread starts: every call goes to glibc's function. */
 void pk_thread_forward(void);
 /* Whether that is so. Threads that began before then have a tid for good. */

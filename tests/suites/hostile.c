@@ -9,9 +9,13 @@
 
 #include "suite.h"
 
+#include <errno.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 static pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER, other = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t *wanted_by_handler;
@@ -315,6 +319,88 @@ START_TEST(waiter_gone)
 }
 END_TEST
 
+/* ---- a waiter leaves, and the mutex's memory goes before its thread does ---- */
+
+static enum leave { JUMPS, EXITS, IS_CANCELLED, LEAVES } leaves;
+static sigjmp_buf outside;
+static pthread_mutex_t *doomed;
+static atomic_int gone, freed;
+
+static void handler_that_leaves(int sig)
+{
+	(void)sig;
+	if (leaves == JUMPS)
+		siglongjmp(outside, 1);
+	if (leaves == EXITS)
+		pthread_exit(NULL);
+	pthread_testcancel();
+}
+
+static void say_gone(void *unused)
+{
+	(void)unused;
+	atomic_store(&gone, 1);
+	while (!atomic_load(&freed))
+		sleep_us(1000);
+}
+
+/* In the end it waits for something else, where a handler would give up the place that its thread has. */
+static void *leaves_doomed(void *arg)
+{
+	pthread_cond_t nothing = PTHREAD_COND_INITIALIZER;
+	const struct timespec past = {0, 0};
+
+	pthread_cleanup_push(say_gone, NULL);
+	if (!sigsetjmp(outside, 1)) {
+		pthread_mutex_lock(doomed);
+		complain("got it");
+	}
+	pthread_cleanup_pop(1);
+	MUST(pthread_mutex_lock(&other));
+	WANT(pthread_cond_timedwait(&nothing, &other, &past), ETIMEDOUT);
+	MUST(pthread_mutex_unlock(&other));
+	return arg;
+}
+
+static void *lock_doomed(void *arg)
+{
+	MUST(pthread_mutex_lock(doomed));
+	MUST(pthread_mutex_unlock(doomed));
+	return arg;
+}
+
+/* It is the head (_i even), or behind the head. */
+START_TEST(waiter_leaves_what_goes)
+{
+	const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	const bool behind = _i % 2;
+	pthread_t head, victim;
+
+	leaves = (enum leave)(_i / 2);
+	doomed = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ck_assert_ptr_ne(doomed, MAP_FAILED);
+	mutex_make(doomed, PTHREAD_MUTEX_NORMAL);
+	handle_signal(SIGUSR1, handler_that_leaves);
+	MUST(pthread_mutex_lock(doomed));
+	if (behind)
+		head = start_asleep(lock_doomed);
+	victim = start_asleep(leaves_doomed);
+	if (leaves == IS_CANCELLED)
+		MUST(pthread_cancel(victim));
+	MUST(pthread_kill(victim, SIGUSR1));
+	while (!atomic_load(&gone))
+		sleep_us(1000);
+	MUST(pthread_mutex_unlock(doomed));
+	if (behind)
+		thread_join(head);
+	MUST(pthread_mutex_destroy(doomed));
+	MUST(munmap(doomed, page));
+	atomic_store(&freed, 1);
+	thread_join(victim);
+	assert_no_complaint();
+}
+END_TEST
+
 /* A mutex is copied while it is held and queued upon. The copy is held, too, and works; so does the original. */
 START_TEST(copied)
 {
@@ -345,6 +431,7 @@ int main(void)
 	SUITE_CASE_OF(s, handler_waits, 20, 2 * OTHERS);
 	SUITE_CASE_OF(s, handler_forks, 20, 2);
 	SUITE_CASE_OF(s, waiter_gone, 20, 4);
+	SUITE_CASE_OF(s, waiter_leaves_what_goes, 20, 2 * LEAVES);
 	SUITE_CASE(s, copied, 20);
 	return suite_run(s);
 }

@@ -3,6 +3,8 @@
 /* What of condition variables cannot be seen from a program: which waiter a signal takes, and how the list is then, what a fork or
  * a dead process leaves in the object, and the way without a node. Who sleeps together is of tests/unit/crowds.c. */
 #include <errno.h>
+#include <setjmp.h>
+#include <signal.h>
 #include <string.h>
 
 #include "admit/list.h"
@@ -373,6 +375,61 @@ START_TEST(tries_once)
 }
 END_TEST
 
+static __thread sigjmp_buf outside;
+static bool is_out, waits_still;
+
+static void jump_out(int sig)
+{
+	(void)sig;
+	siglongjmp(outside, 1);
+}
+
+static void *wait_or_jump(void *arg)
+{
+	if (!sigsetjmp(outside, 1))
+		return wait_once(arg);
+	pk_store_release(&waits_still, pk_self.waits != NULL);
+	pk_store_release(&is_out, true);
+	while (pk_load_acquire(&is_out)) /* its end would give the place up as well */
+		usleep(100);
+	return NULL;
+}
+
+/* A handler that jumps out of the wait for the mutex, once the condition variable's is over, gives the place in the queue up. */
+START_TEST(jumps_out_of_the_queue)
+{
+	struct sigaction action = {.sa_handler = jump_out};
+	struct pk_waiter *second;
+	int who = 0;
+
+	sigaction(SIGUSR1, &action, NULL);
+	setup("shfl", "4x4@thread");
+	pk_thread_record();
+	for (int i = 0; i < MAX; i++)
+		start_as(i, wait_or_jump);
+	await_asleep(MAX);
+	pk_mutex_lock(&mutex);
+	pk_cond_broadcast(&cond);
+	second = pk_list_next(pk_self.moved.first);
+	while (serial_of[who] != second->record->index)
+		who++;
+	pk_list_call(pk_self.record, second);
+	while (pk_state(pk_load_acquire(&second->status)) != PK_PARKED || !sleepers_sleeps(tid_of[who])) /* again */
+		usleep(100);
+	pthread_kill(thread[who], SIGUSR1);
+	while (!pk_load_acquire(&is_out))
+		usleep(100);
+	ck_assert(!pk_load_acquire(&waits_still));
+	ck_assert_uint_eq(pk_state(pk_load_acquire(&second->status)), PK_ABANDONED);
+	pk_mutex_unlock(&mutex);
+	for (int i = 0; i < MAX; i++)
+		ck_assert(i == who || pthread_join(thread[i], NULL) == 0);
+	pk_store_release(&is_out, false);
+	ck_assert_int_eq(pthread_join(thread[who], NULL), 0);
+	ck_assert_int_eq(returned, MAX - 1);
+}
+END_TEST
+
 static bool is_over(const struct timespec *end)
 {
 	struct timespec now;
@@ -561,4 +618,4 @@ START_TEST(lists_at_random)
 END_TEST
 
 UNIT("cond", {fifo, 6}, {fifo_broadcast, 1}, {by_socket_and_cache, 2}, {few, 7}, {tries_once, 2}, {local, 1}, {ghosts, 1}, {copied, 1}, {without_node, 1}, {destroy_waits, 1}, {brought_back, 3}, {one_end, 2},
-     {shared_marks, 1}, {alone, 6}, {flags, 2}, {lists, 2 * LINES}, {lists_at_random, 4})
+     {shared_marks, 1}, {alone, 6}, {jumps_out_of_the_queue, 1}, {flags, 2}, {lists, 2 * LINES}, {lists_at_random, 4})

@@ -8,7 +8,6 @@
 
 #include "admit/list.h"
 #include "rt/clock.h"
-#include "../stats/sleepers.h"
 #include "waiters.h"
 
 /* What the thread has called to wake others, and where it has slept in a hall. */
@@ -288,13 +287,6 @@ START_TEST(deadlines)
 	}
 }
 END_TEST
-
-static void await_asleep(int n)
-{
-	for (int i = 0; i < n; i++)
-		while (!sleepers_sleeps(tid_of[i]))
-			usleep(100);
-}
 
 /* Some in the hall (h), and some at their own words (w). */
 static const char *const mixes[] = {"hhhhhhhh", "hhhhhhhhhhhh", "hwhwhwhw", "whwh", "whhh", "hhhw", "wwwwwwwwwhhh", "hwwwwwwhwwwh"};

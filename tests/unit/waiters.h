@@ -15,6 +15,7 @@
 #include "rt/real.h"
 #include "rt/spin.h"
 #include "rt/topology.h"
+#include "../stats/sleepers.h"
 #include "unit.h"
 
 enum { MAX = 8, MANY = 17, TURNS = 512, NOBODY = -1, SOON = 300000 }; /* SOON: tenths of a millisecond */
@@ -72,15 +73,20 @@ static inline void *wait_once(void *arg)
 static const unsigned *serials; /* of the waiters' records, if it matters */
 
 /* One more waiter. */
-static inline void start_one(int me)
+static inline void start_as(int me, void *(*wait)(void *))
 {
 	unsigned before = waiting();
 
-	ck_assert_int_eq(pthread_create(&thread[me], NULL, wait_once, (void *)(intptr_t)me), 0);
+	ck_assert_int_eq(pthread_create(&thread[me], NULL, wait, (void *)(intptr_t)me), 0);
 	while (waiting() != before + 1)
 		usleep(100);
 	pk_mutex_lock(&mutex); /* it has let go of it */
 	pk_mutex_unlock(&mutex);
+}
+
+static inline void start_one(int me)
+{
+	start_as(me, wait_once);
 }
 
 /* Waiters, in the order of their numbers. */
@@ -105,6 +111,13 @@ static inline void set_apart(unsigned times)
 static inline void keep_together(void)
 {
 	set_apart(2);
+}
+
+static inline void await_asleep(int n)
+{
+	for (int i = 0; i < n; i++)
+		while (!sleepers_sleeps(tid_of[i]))
+			usleep(100);
 }
 
 static inline void join(int n)
