@@ -94,6 +94,8 @@ enum {
 	/* A front that the lock is kept for, and that does not come within so long, has no CPU, or is in a handler: a few times what a
 	 * wake-up takes. */
 	KEPT_US = 200,
+	/* A reader that nobody calls looks so many times before it queues again. */
+	LOOKS = 16,
 	/* Readers that another one wakes before it looks whether they are kept out. */
 	CALLED = 2,
 };
@@ -573,6 +575,22 @@ static int wait_in_bay(struct pk_rwlock *rw, struct pk_bay *bay, uint64_t patien
 	return late ? late : ret;
 }
 
+/* The same without a bay: nobody calls it, so it looks now and then. First it is to queue, where it is called. */
+static int wait_without_bay(struct pk_rwlock *rw, uint64_t patience, const struct pk_deadline *deadline)
+{
+	const uint32_t nobody = 0;
+	int ret;
+
+	for (unsigned n = 0; (ret = try_to_read(rw, false)) == EBUSY && patience >= WINDOW_US && n < LOOKS; n++) {
+		struct sooner by;
+		const struct pk_deadline *first = sooner(&by, patience / LOOKS, deadline);
+
+		if (pk_futex_wait(&nobody, 0, first) && first == deadline)
+			return ETIMEDOUT;
+	}
+	return ret;
+}
+
 static PK_NOINLINE int wait_to_read(struct pk_rwlock *rw, const struct pk_deadline *deadline)
 {
 	struct pk_record *r = pk_thread_record();
@@ -589,10 +607,11 @@ static PK_NOINLINE int wait_to_read(struct pk_rwlock *rw, const struct pk_deadli
 	}
 	/* Who is in front may be a writer that waits for a reader that waits for this one,
 	 * and opens the lock now and then: so a reader queues for a bounded time only, and
-	 * a longer one each time, as it has to get to the front at last. */
-	for (uint64_t bound = WINDOW_US, patience = pk_knob(patience);; patience = bound *= 2) {
+	 * a longer one each time, as it has to get to the front at last. It does not keep step with
+	 * the windows, or it might look whenever they are shut. */
+	for (uint64_t bound = WINDOW_US, patience = pk_knob(patience);; patience = bound += bound / 2) {
 		bay = r ? pk_park_enter(pk_socket_here(r->index), parking_place(rw)) : NULL;
-		ret = bay ? wait_in_bay(rw, bay, patience, deadline) : try_to_read(rw, false);
+		ret = bay ? wait_in_bay(rw, bay, patience, deadline) : wait_without_bay(rw, patience, deadline);
 		if (ret != EBUSY)
 			return ret;
 		ret = lock_in_front(rw, false, bound < WINDOW_MAX_US ? bound : WINDOW_MAX_US, deadline);
@@ -623,8 +642,13 @@ static int rdlock(struct pk_rwlock *rw, const struct pk_deadline *deadline)
 	PK_PROBE1(rdlock_entry, rw);
 	watch = pk_watch_begin(&watched);
 	ret = wait_to_read(rw, deadline);
-	if (ret == ETIMEDOUT)
-		ret = pass_to_read(rw, false) ? ETIMEDOUT : 0;
+	/* POSIX: not if the lock can be had at once, as tryrdlock has it. */
+	if (ret == ETIMEDOUT && pass_to_read(rw, false)) {
+		ret = try_to_read(rw, !prefers_writers(rw));
+		ret = ret == EBUSY ? ETIMEDOUT : ret;
+	} else if (ret == ETIMEDOUT) {
+		ret = 0;
+	}
 	if (pk_unlikely(watch))
 		pk_watch_end(&watched, PK_WATCH_READ, rw, ret);
 	if (!ret)
@@ -794,7 +818,7 @@ static bool is_ours_to_wait(const struct pk_rwlock *rw)
 	return ours;
 }
 
-/* As glibc: looked at even if nobody has to wait. */
+/* As glibc: looked at even if nobody has to wait. (No time at all is none that comes.) */
 static bool is_valid(const struct pk_deadline *deadline)
 {
 	return (deadline->clock == CLOCK_REALTIME || deadline->clock == CLOCK_MONOTONIC) &&
@@ -822,6 +846,8 @@ int pk_rwlock_clockrdlock(pthread_rwlock_t *rwlock, clockid_t clock, const struc
 
 	if (!is_ours_to_wait(rw))
 		return pk_real()->pthread_rwlock_clockrdlock(rwlock, clock, abstime);
+	if (!abstime)
+		return rdlock(rw, NULL);
 	return is_valid(&deadline) ? rdlock(rw, &deadline) : EINVAL;
 }
 
@@ -855,6 +881,8 @@ int pk_rwlock_clockwrlock(pthread_rwlock_t *rwlock, clockid_t clock, const struc
 
 	if (!is_ours_to_wait(rw))
 		return pk_real()->pthread_rwlock_clockwrlock(rwlock, clock, abstime);
+	if (!abstime)
+		return wrlock(rw, NULL);
 	return is_valid(&deadline) ? wrlock(rw, &deadline) : EINVAL;
 }
 

@@ -388,6 +388,25 @@ START_TEST(deadline_ahead)
 }
 END_TEST
 
+/* With glibc no time at all is no deadline. */
+START_TEST(null_deadline)
+{
+	const struct timespec *volatile never = NULL;
+	pthread_rwlock_t l;
+
+	rwlock_make(&bound, &l, preferences[_i].type, PTHREAD_PROCESS_PRIVATE);
+	ck_assert_int_eq(pthread_rwlock_timedrdlock(&l, never), 0);
+	ck_assert_int_eq(pthread_rwlock_unlock(&l), 0);
+	ck_assert_int_eq(pthread_rwlock_timedwrlock(&l, never), 0);
+	ck_assert_int_eq(pthread_rwlock_unlock(&l), 0);
+	ck_assert_int_eq(pthread_rwlock_clockrdlock(&l, CLOCK_MONOTONIC, never), 0);
+	ck_assert_int_eq(pthread_rwlock_unlock(&l), 0);
+	ck_assert_int_eq(pthread_rwlock_clockwrlock(&l, CLOCK_MONOTONIC, never), 0);
+	ck_assert_int_eq(pthread_rwlock_unlock(&l), 0);
+	assert_free(&bound, &l);
+}
+END_TEST
+
 /* errno and the fields after real waiting, briefly (perhaps spinning) and long (surely asleep). */
 START_TEST(errno_kept_by_waiters)
 {
@@ -461,6 +480,7 @@ int main(void)
 	SUITE_CASE(s, initialisers, 60);
 	SUITE_CASE_OF(s, reader_limit, 60, PREFERENCES);
 	SUITE_CASE_OF(s, deadline_ahead, 60, PREFERENCES);
+	SUITE_CASE_OF(s, null_deadline, 60, PREFERENCES);
 	SUITE_CASE_OF(s, errno_kept_by_waiters, 60, PREFERENCES);
 	SUITE_CASE_OF(s, errno_kept_by_waker, 60, PREFERENCES);
 	return suite_run(s);

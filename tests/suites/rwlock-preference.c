@@ -238,12 +238,42 @@ START_TEST(reader_behind_gives_up)
 }
 END_TEST
 
+/* A read lock that tryrdlock would get does not time out (POSIX, pthread_rwlock_timedrdlock), however long a writer has waited. */
+START_TEST(late_readers_get_what_can_be_had)
+{
+	struct servant *writer = servant_hire(), *reader = servant_hire();
+	struct errand w = {.api = &bound, .side = WRITE}, r = {.api = &bound, .side = READ, .how = PAST};
+	const uint64_t start = now_ns();
+	pthread_rwlock_t l;
+
+	w.l = r.l = &l;
+	rwlock_make(&bound, &l, preferences[_i].type, PTHREAD_PROCESS_PRIVATE);
+	ck_assert_int_eq(pthread_rwlock_rdlock(&l), 0);
+	servant_begin(writer, call_hold_unlock, &w);
+	await_asleep(&w);
+	while (now_ns() - start < 300000000) {
+		servant_do(reader, call_hold_unlock, &r);
+		ck_assert_int_eq(r.rc, 0);
+		sleep_us(1000);
+	}
+	ck_assert_int_eq(atomic_load(&w.state), 1);
+	ck_assert_int_eq(pthread_rwlock_unlock(&l), 0);
+	servant_end(writer);
+	ck_assert_int_eq(w.rc, 0);
+	assert_free(&bound, &l);
+	servant_dismiss(writer);
+	servant_dismiss(reader);
+	assert_no_complaint();
+}
+END_TEST
+
 int main(void)
 {
 	Suite *s = suite_make("rwlock-preference");
 
 	SUITE_CASE_OF(s, readers_pass_a_waiting_writer, 60, RECURSIVE_KINDS);
 	SUITE_CASE_OF(s, many_recursions_pass_writers, 60, RECURSIVE_KINDS);
+	SUITE_CASE_OF(s, late_readers_get_what_can_be_had, 60, RECURSIVE_KINDS);
 	SUITE_CASE(s, writers_go_first, 60);
 	SUITE_CASE(s, writer_gives_up, 60);
 	SUITE_CASE(s, reader_behind_gives_up, 60);

@@ -14,6 +14,7 @@
 #include "rt/config.h"
 #include "rt/doze.h"
 #include "rt/fork.h"
+#include "rt/park.h"
 #include "rt/real.h"
 #include "rt/spin.h"
 #include "rt/storey.h"
@@ -466,7 +467,8 @@ START_TEST(closed)
 	ck_assert_int_eq(pk_rwlock_unlock(&lock[1]), 0);
 	ck_assert_int_eq(pk_rwlock_trywrlock(&lock[0]), EBUSY);
 	shut(PK_RW_CLOSED | PK_RW_READER); /* somebody reads it */
-	ck_assert_int_eq(pk_rwlock_timedrdlock(&lock[0], &past), ETIMEDOUT);
+	ck_assert_int_eq(pk_rwlock_timedrdlock(&lock[0], &past), 0);
+	ck_assert_int_eq(pk_rwlock_unlock(&lock[0]), 0);
 	ck_assert_int_eq(pk_rwlock_timedwrlock(&lock[0], &past), ETIMEDOUT);
 	ck_assert_uint_eq(rw(0)->state & (PK_RW_READERS | PK_RW_WRITER), PK_RW_READER);
 }
@@ -501,8 +503,8 @@ static void *read_once(void *arg)
 /* What a front that is awake may leave, and what one that sleeps may. */
 static const uint64_t closed_for[] = {PK_RW_CLOSED | PK_RW_RECALL, PK_RW_CLOSED, PK_RW_CLOSED | PK_RW_SLEEPER};
 
-/* Who is in front has closed it to wait for readers, and has not been heard of since: who has waited for long, and not who
- * has no time, reads with them. */
+/* Who is in front has closed it to wait for readers, and has not been heard of since: who has waited for long reads with them, and opens
+ * it. Who has no time reads as well, as tryrdlock does, and leaves it closed. */
 START_TEST(closed_and_read)
 {
 	struct timespec past = {0, 0};
@@ -514,7 +516,9 @@ START_TEST(closed_and_read)
 	rw(0)->kind = PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP;
 	ck_assert_int_eq(pk_rwlock_timedrdlock(&lock[0], &past), ETIMEDOUT);
 	rw(0)->kind = 0;
-	ck_assert_int_eq(pk_rwlock_timedrdlock(&lock[0], &past), ETIMEDOUT);
+	ck_assert_int_eq(pk_rwlock_timedrdlock(&lock[0], &past), 0);
+	ck_assert_int_eq(pk_rwlock_unlock(&lock[0]), 0);
+	ck_assert(has(0, PK_RW_CLOSED));
 	ck_assert_int_eq(pk_rwlock_timedwrlock(&lock[0], &past), ETIMEDOUT);
 	ck_assert_uint_eq(rw(0)->state & (PK_RW_READERS | PK_RW_WRITER), PK_RW_READER);
 	shut(closed_for[_i] | PK_RW_READER);
@@ -640,7 +644,8 @@ START_TEST(kept_and_closed)
 }
 END_TEST
 
-/* Who was to see to the others of its bay has no time left: it calls them, if only who does not come keeps them out. */
+/* Who was to see to the others of its bay has no time left: it calls them, if only who does not come keeps them out. It reads by itself, as
+ * tryrdlock does, unless a writer is there. */
 START_TEST(late_while_kept)
 {
 	static const uint64_t states[] = {PK_RW_KEPT_ONE, PK_RW_KEPT_ONE | PK_RW_CLOSED, PK_RW_KEPT_ONE | PK_RW_WRITER, PK_RW_CLOSED};
@@ -652,9 +657,56 @@ START_TEST(late_while_kept)
 	bay = pk_bay_enter(0, &rw(0)->cur_writer);
 	bay->lead = 1;
 	shut(states[_i] | (states[_i] & PK_RW_WRITER ? 0 : PK_RW_READER));
-	ck_assert_int_eq(pk_rwlock_timedrdlock(&lock[0], &past), ETIMEDOUT);
+	ck_assert_int_eq(pk_rwlock_timedrdlock(&lock[0], &past), states[_i] & PK_RW_WRITER ? ETIMEDOUT : 0);
 	ck_assert_uint_eq(bay->calls, _i == 0);
 	ck_assert(has(0, PK_RW_PARKED));
+}
+END_TEST
+
+static atomic_bool is_in;
+
+static void *read_and_tell(void *arg)
+{
+	int ret = pk_rwlock_rdlock(&lock[0]);
+
+	atomic_store(&is_in, true);
+	return (void *)(intptr_t)(ret || pk_rwlock_unlock(&lock[0])) + (intptr_t)arg;
+}
+
+/* A reader that finds no bay queues behind a writer that waits for a reader that may wait for it: it looks while that one has the lock
+ * open, though both do so now and then, and for twice as long each time. */
+START_TEST(without_bay)
+{
+	enum { TRIES = 4, LONGEST_US = 3000000 };
+	static char others[4096];
+
+	setup("central", "1");
+	pk_thread_start();
+	for (unsigned n = 0; n < sizeof(others); n++)
+		pk_park_enter(0, &others[n]);
+	ck_assert_ptr_null(pk_park_enter(0, &rw(0)->cur_writer));
+	for (int n = 0; n < TRIES; n++) {
+		pthread_t writer, reader;
+		void *failed;
+		uint64_t began;
+
+		atomic_store(&is_in, false);
+		ck_assert_int_eq(pk_rwlock_wrlock(&lock[0]), 0);
+		ck_assert_int_eq(pthread_create(&writer, NULL, write_once, NULL), 0);
+		while (!pk_load_relaxed(&rw(0)->lock))
+			;
+		ck_assert_int_eq(pthread_create(&reader, NULL, read_and_tell, NULL), 0);
+		usleep(1000);
+		ck_assert_int_eq(pk_rwlock_unlock(&lock[0]), 0);
+		ck_assert_int_eq(pk_rwlock_rdlock(&lock[0]), 0);
+		for (began = pk_clock_us(); !atomic_load(&is_in); usleep(1000))
+			ck_assert_uint_lt(pk_clock_us() - began, LONGEST_US);
+		ck_assert_int_eq(pk_rwlock_unlock(&lock[0]), 0);
+		ck_assert_int_eq(pthread_join(writer, &failed), 0);
+		ck_assert_ptr_null(failed);
+		ck_assert_int_eq(pthread_join(reader, &failed), 0);
+		ck_assert_ptr_null(failed);
+	}
 }
 END_TEST
 
@@ -721,12 +773,13 @@ END_TEST
  * glibc. */
 START_TEST(closed_by_parent)
 {
+	const uint64_t flag = _i < MODES ? PK_RW_CLOSED : PK_RW_KEPT_ONE;
 	struct timespec past = {0, 0};
 	pid_t child;
 	int status;
 
 	setup(modes[_i % MODES], "1");
-	shut((_i < MODES ? PK_RW_CLOSED : PK_RW_KEPT_ONE) | PK_RW_SLEEPER | PK_RW_READER);
+	shut(flag | PK_RW_SLEEPER | PK_RW_READER);
 	child = fork();
 	ck_assert_int_ge(child, 0);
 	if (child == 0) {
@@ -736,7 +789,8 @@ START_TEST(closed_by_parent)
 	}
 	ck_assert_int_eq(waitpid(child, &status, 0), child);
 	ck_assert_int_eq(status, 0);
-	ck_assert_int_eq(pk_rwlock_timedrdlock(&lock[0], &past), ETIMEDOUT);
+	ck_assert_int_eq(pk_rwlock_timedrdlock(&lock[0], &past), 0); /* as tryrdlock: it does not open it */
+	ck_assert(has(0, flag));
 }
 END_TEST
 
@@ -924,5 +978,5 @@ END_TEST
 
 UNIT("rwlock", {places, MODES}, {heat, 1}, {heat_is_paid, 1}, {recalled, 2}, {resumed, 2}, {brimful, 2}, {withdrawn_by_nobody, 1}, {unlocked_in_between, 1}, {all_void, 1}, {many_at_once, 2},
      {migrated, 1}, {by_another, 2}, {closed, MODES}, {closed_and_free, MODES}, {closed_and_read, 3}, {closed_by_parent, 2 * MODES}, {keeps, 27}, {kept, MODES},
-     {kept_for_nobody, 4 * MODES}, {kept_and_closed, 2 * MODES}, {late_while_kept, 4}, {kept_no_more, 2}, {goes_on_counting, 1}, {inherited_with_sleepers, 2}, {drained, MODES},
+     {kept_for_nobody, 4 * MODES}, {kept_and_closed, 2 * MODES}, {late_while_kept, 4}, {without_bay, 1}, {kept_no_more, 2}, {goes_on_counting, 1}, {inherited_with_sleepers, 2}, {drained, MODES},
      {left_over, 2}, {forked, MODES}, {forked_after_recall, 2}, {remapped_all_the_time, MODES})
