@@ -54,6 +54,10 @@ static __attribute__((constructor)) void setup(void)
 		pk_config_reject("levels", pk_config.levels, "not some of core,cache,node,package");
 		pk_config.levels = "";
 	}
+	if (!strcmp(pk_config.stats, "file") || !strcmp(pk_config.stats, "file:")) {
+		pk_config_reject("stats", pk_config.stats, "file:PATH wants a path");
+		pk_config.stats = "off";
+	}
 	stats = strcmp(pk_config.stats, "off") != 0;
 	pk_spin_setup();
 	pk_incarnation_setup();
@@ -69,6 +73,8 @@ static __attribute__((constructor)) void setup(void)
 		pk_doze_setup(pk_turn_look);
 	if (pk_policy_select(pk_config.policy) == PK_POLICY_glibc) {
 		pk_thread_forward();
+		if (stats)
+			pk_config_reject("stats", pk_config.stats, "with policy glibc there are none");
 	} else {
 		pk_thread_setup(pk_cond_waiter_gone); /* from here on threads get records */
 		look_and_steer(stats);

@@ -226,10 +226,8 @@ void pk_stats_report(void)
 {
 	static const char file[] = "file:";
 
-	if (!strncmp(pk_stats_host->where, file, strlen(file))) {
-		if (pk_stats_host->where[strlen(file)])
-			write_file(pk_stats_host->where + strlen(file));
-	} else {
+	if (!strncmp(pk_stats_host->where, file, strlen(file)))
+		write_file(pk_stats_host->where + strlen(file));
+	else
 		print_table();
-	}
 }
