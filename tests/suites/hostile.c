@@ -15,6 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 static pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER, other = PTHREAD_MUTEX_INITIALIZER;
@@ -401,6 +403,85 @@ START_TEST(waiter_leaves_what_goes)
 }
 END_TEST
 
+#ifdef __x86_64__
+enum { LEAVERS = 12, DOORS = 3, JUMPS_MS = 1500 };
+
+static pthread_mutex_t door[DOORS];
+static int within[DOORS];
+static __thread sigjmp_buf back;
+static __thread volatile bool waits;
+static atomic_int jumped;
+static atomic_bool done;
+
+/* Out of a sleep only, at the system call, as nobody can have the mutex there. */
+static void jump_from_sleep(int sig, siginfo_t *info, void *context)
+{
+	const greg_t *reg = ((ucontext_t *)context)->uc_mcontext.gregs;
+	const unsigned char *at = (const unsigned char *)reg[REG_RIP];
+
+	(void)sig;
+	(void)info;
+	if (!waits || !((at[0] == 0x0f && at[1] == 0x05 && reg[REG_RAX] == SYS_futex) ||
+			(at[-2] == 0x0f && at[-1] == 0x05 && reg[REG_RAX] == -EINTR)))
+		return;
+	waits = false;
+	atomic_fetch_add(&jumped, 1);
+	siglongjmp(back, 1);
+}
+
+/* False: it has jumped out. */
+static bool gets_in(pthread_mutex_t *mutex)
+{
+	if (sigsetjmp(back, 1))
+		return false;
+	waits = true;
+	MUST(pthread_mutex_lock(mutex));
+	waits = false;
+	return true;
+}
+
+static void come_and_leave(int index, void *arg)
+{
+	uint32_t d = (uint32_t)index + 1;
+
+	(void)arg;
+	while (!atomic_load(&done)) {
+		int n = (int)(dice(&d) % DOORS);
+
+		if (!gets_in(&door[n]))
+			continue;
+		if (within[n]++)
+			complain("two within");
+		spin_ns(dice(&d) % 2000);
+		if (dice(&d) % 64 == 0)
+			sleep_us(200);
+		within[n]--;
+		MUST(pthread_mutex_unlock(&door[n]));
+		if (dice(&d) % 16 == 0)
+			sleep_us(dice(&d) % 300);
+	}
+}
+
+/* Many jump out of their sleeps at random, and come back: whoever waits gets in, and all of them end. */
+START_TEST(many_leave)
+{
+	struct sigaction action = {.sa_sigaction = jump_from_sleep, .sa_flags = SA_SIGINFO | SA_RESTART};
+	struct team *team;
+	uint32_t d = 1;
+
+	sigaction(SIGUSR1, &action, NULL);
+	for (int n = 0; n < DOORS; n++)
+		mutex_make(&door[n], PTHREAD_MUTEX_NORMAL);
+	team = team_start(LEAVERS, come_and_leave, NULL);
+	for (const uint64_t end = now_ns() + JUMPS_MS * UINT64_C(1000000); now_ns() < end || atomic_load(&jumped) < LEAVERS; sleep_us(100))
+		MUST(pthread_kill(team_thread(team, (int)(dice(&d) % LEAVERS)), SIGUSR1));
+	atomic_store(&done, true);
+	team_join(team);
+	assert_no_complaint();
+}
+END_TEST
+#endif
+
 /* A mutex is copied while it is held and queued upon. The copy is held, too, and works; so does the original. */
 START_TEST(copied)
 {
@@ -432,6 +513,9 @@ int main(void)
 	SUITE_CASE_OF(s, handler_forks, 20, 2);
 	SUITE_CASE_OF(s, waiter_gone, 20, 4);
 	SUITE_CASE_OF(s, waiter_leaves_what_goes, 20, 2 * LEAVES);
+#ifdef __x86_64__
+	SUITE_CASE(s, many_leave, 20);
+#endif
 	SUITE_CASE(s, copied, 20);
 	return suite_run(s);
 }
