@@ -507,6 +507,7 @@ START_TEST(halted_at_each_instruction)
 		hall_end(&h);
 	}
 	say("cond-cancel: %u instructions of a wait until it sleeps", atomic_load(&halt.steps));
+	ck_assert_uint_gt(atomic_load(&halt.steps), 100);
 }
 END_TEST
 #else

@@ -185,6 +185,32 @@ START_TEST(cna_resumes)
 }
 END_TEST
 
+/* PARKADE_REDUCTION: one head of so many searches, by chance, while nobody is set aside; whoever has some goes on. */
+START_TEST(cna_reduces)
+{
+	static const struct {
+		int reduction, fewest, most;
+	} rows[] = {{1, 1000, 1000}, {10, 50, 200}, {1000, 0, 10}};
+	int searches = 0;
+
+	for (uint32_t uses = 0; uses < 1000; uses++) {
+		line_up(&pk_cna, "ABABA");
+		node[0]->status = uses * (PK_STATE_MASK + 1) | PK_HEAD;
+		pk_config.reduction = rows[_i].reduction;
+		pk_cna.tend(&queue, node[0], &word);
+		if (node[0]->aside) {
+			searches++;
+			leave(&pk_cna);
+			pk_cna.tend(&queue, node[2], &word);
+			ck_assert_str_eq(chain(node[2]->aside), "13");
+		}
+		admissions(&pk_cna);
+	}
+	ck_assert_int_ge(searches, rows[_i].fewest);
+	ck_assert_int_le(searches, rows[_i].most);
+}
+END_TEST
+
 /* ---- mcscr ---- */
 
 /* One waiter is enough to keep the lock busy; the youngest of the others comes back first. */
@@ -235,4 +261,4 @@ START_TEST(mcscr_reaps)
 END_TEST
 
 UNIT("aside", {cna_sets_aside, 1}, {cna_orders, 1}, {cna_is_bounded, 1}, {cna_is_timely, 1}, {cna_reaps, 1},
-     {cna_left, 1}, {cna_resumes, 1}, {mcscr_culls, 1}, {mcscr_is_fair, 2}, {mcscr_reaps, 1})
+     {cna_left, 1}, {cna_resumes, 1}, {cna_reduces, 3}, {mcscr_culls, 1}, {mcscr_is_fair, 2}, {mcscr_reaps, 1})
