@@ -575,13 +575,13 @@ static int wait_in_bay(struct pk_rwlock *rw, struct pk_bay *bay, uint64_t patien
 	return late ? late : ret;
 }
 
-/* The same without a bay: nobody calls it, so it looks now and then. First it is to queue, where it is called. */
+/* The same without a bay: nobody calls it, so it looks now and then. */
 static int wait_without_bay(struct pk_rwlock *rw, uint64_t patience, const struct pk_deadline *deadline)
 {
 	const uint32_t nobody = 0;
 	int ret;
 
-	for (unsigned n = 0; (ret = try_to_read(rw, false)) == EBUSY && patience >= WINDOW_US && n < LOOKS; n++) {
+	for (unsigned n = 0; (ret = try_to_read(rw, false)) == EBUSY && patience && n < LOOKS; n++) {
 		struct sooner by;
 		const struct pk_deadline *first = sooner(&by, patience / LOOKS, deadline);
 
@@ -611,7 +611,8 @@ static PK_NOINLINE int wait_to_read(struct pk_rwlock *rw, const struct pk_deadli
 	 * the windows, or it might look whenever they are shut. */
 	for (uint64_t bound = WINDOW_US, patience = pk_knob(patience);; patience = bound += bound / 2) {
 		bay = r ? pk_park_enter(pk_socket_here(r->index), parking_place(rw)) : NULL;
-		ret = bay ? wait_in_bay(rw, bay, patience, deadline) : wait_without_bay(rw, patience, deadline);
+		ret = bay ? wait_in_bay(rw, bay, patience, deadline)
+			  : wait_without_bay(rw, bound > WINDOW_US ? patience : 0, deadline); /* first it queues, where it is called */
 		if (ret != EBUSY)
 			return ret;
 		ret = lock_in_front(rw, false, bound < WINDOW_MAX_US ? bound : WINDOW_MAX_US, deadline);
