@@ -12,7 +12,7 @@
  *  D83	Who has waited for 100 ms queues for good, in its place, as with
  *	PARKADE_PARKING=queue. This bounds the wait where the queue never runs dry: the
  *	paper wakes a socket's sleepers when the lock moves on to another one.
- *  D84	One in ROTATION who come to the queue calls a sleeper of its socket, too, or else the
+ *  D84	One in ROTATION who come to the queue calls a sleeper of its socket, too, or more, or else the
  *	same few threads have the lock while they keep the queue from running dry. And one in
  *	DELEGATION of these calls one of another cohort, each in turn, which stays in the
  *	queue until it is served: the lock moves on to a socket of which somebody is in the queue when a batch
@@ -59,6 +59,8 @@
 enum {
 	ROTATION = 64,
 	DELEGATION = 4,
+	FEW = 4,  /* spinners of a socket: if there are fewer, so many are called at most */
+	MORE = 8,
 	GROUP_LEAST = 3, /* CPUs of a cache group, on average */
 	STAY = 1 << 30, /* in a bay's `lead`: who is up first is a delegate */
 };
@@ -241,6 +243,17 @@ static bool call(struct pk_gate *gate, unsigned cohort)
 	return false;
 }
 
+/* How many of a socket are called for one who comes. The lock leaves one of which nobody is in the queue, for others of which nearly nobody
+ * is there, either: so more than one are, where few spin and there is room. Not where its users come back at once, who keep it. */
+static unsigned how_many(const struct pk_gate *gate, unsigned socket)
+{
+	unsigned rooms = pk_spin_rooms(socket);
+
+	if (pk_sockets == 1 || pk_spinners(socket) >= FEW || pk_load_relaxed(&gate->flags) & PK_FLAG_BACK)
+		return 1;
+	return rooms < MORE ? 1 + rooms : MORE;
+}
+
 void pk_lot_rotate(struct pk_gate *gate, unsigned cohort, unsigned turn)
 {
 	unsigned turns = turn / ROTATION;
@@ -248,8 +261,10 @@ void pk_lot_rotate(struct pk_gate *gate, unsigned cohort, unsigned turn)
 	if (turn % ROTATION || !(pk_load_relaxed(&gate->flags) & PK_FLAG_LOT))
 		return;
 	if (turns % DELEGATION) {
-		if (!call_cohort(gate, cohort, 1))
-			call_neighbours(gate, cohort, 1);
+		const unsigned batch = how_many(gate, socket_of(cohort));
+
+		if (!call_cohort(gate, cohort, batch))
+			call_neighbours(gate, cohort, batch);
 		return;
 	}
 	/* Each of the others is the first in turn. */

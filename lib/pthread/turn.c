@@ -29,6 +29,8 @@ enum {
 	LONG_US = 100000,
 	/* After so many of its waits in a row in which it has not come back at once a thread doubts that others do. */
 	DOUBT = 64,
+	/* So many of a socket are to be in the queue of a lock that each of them uses many times over. */
+	FEW = 4,
 	/* Of so many waits apart in a row only the first ones are dated. */
 	APART = 2 * PK_ORDER_APART,
 	DATED = 2,
@@ -176,17 +178,17 @@ static bool is_used_again(const struct pk_site *at, const struct pk_admit_ops *o
 {
 	bool said = pk_site_flags(at) & PK_FLAG_BACK;
 
-	if (pk_self.soon && !said)
+	if (pk_self.sure && !said)
 		pk_or_relaxed(&at->gate->flags, PK_FLAG_BACK);
 	if (pk_self.soon || (said && pk_self.back)) {
-		if (pk_self.doubts.word == at->word)
-			pk_self.doubts.times = 0;
+		if (pk_self.doubted == at->word)
+			pk_self.doubts = 0;
 		return true;
 	}
 	if (!said)
 		return false;
-	pk_self.doubts.word = at->word;
-	if (++pk_self.doubts.times % DOUBT || (pk_site_flags(at) & PK_FLAG_PROVED && ops->policy == PK_POLICY_shfl))
+	pk_self.doubted = at->word;
+	if (++pk_self.doubts % DOUBT || (pk_site_flags(at) & PK_FLAG_PROVED && ops->policy == PK_POLICY_shfl))
 		return true;
 	pk_and_relaxed(&at->gate->flags, ~PK_FLAG_BACK);
 	return false;
@@ -331,11 +333,31 @@ static unsigned policy_of(const struct pk_site *at)
 	return at->marks ? pk_kind_policy(pk_site_flags(at)) : 0;
 }
 
+/* What it has come back for, and when, is long ago; and a handler may have waited for another lock. */
+static void forget(void)
+{
+	pk_self.back = pk_self.soon = pk_self.late = pk_self.sure = pk_self.used = false;
+	pk_self.came = 0;
+}
+
+/* Whether the thread is to wait as if it had been called: a lock whose users come back at once has a few in its queue best, who look
+ * away, and each use it many times over then. Without them the queue runs dry, sleepers are called, more than are of use, whose spinning
+ * in vain leaves no room for others; and who finds no room steals the lock again and again (sim/FINDINGS.md). One that
+ * had it for less does other work in between, and is as well in the lot. */
+static bool is_one_of_few(const struct pk_site *at, unsigned socket)
+{
+	const unsigned limit = pk_spin_limit(socket);
+
+	return pk_self.used && pk_site_flags(at) & PK_FLAG_BACK && pk_spinners(socket) < (limit < FEW ? limit : FEW);
+}
+
 /* Wait in the queue while that means to spin, and in the lot while it means to sleep.
  *
- * manner	after OUT	because
- * any		SLEEPS		the lock has become slow: the heads sleep, so spinning is in vain
- * any		(sleeps in the lot, and then:)
+ * manner	becomes		because
+ * LEAVES	CALLED		at first: is_one_of_few()
+ * any		(by OUT:)
+ *		SLEEPS		the lock has become slow: the heads sleep, so spinning is in vain
+ *		(sleeps in the lot, and then:)
  *		CALLED		there is a turn for it
  *		LEAVES		the same, where nobody may spin
  *		STAYS		it has waited for long, or is a delegate, or there is no bay */
@@ -347,6 +369,8 @@ static PK_NOINLINE int wait_in_lot(struct pk_site *at, const struct pk_admit_ops
 	struct timespec until = {0, 0};
 	int ret = OUT;
 
+	if (manner == PK_LEAVES && is_one_of_few(at, socket))
+		manner = PK_CALLED;
 	while (r && ops && (ret = wait_once(at, ops, r, socket, manner, NULL)) == OUT) {
 		at->seen = NULL;
 		manner = pk_lot_manner(at, socket);
@@ -359,8 +383,7 @@ static PK_NOINLINE int wait_in_lot(struct pk_site *at, const struct pk_admit_ops
 				until = pk_clock_after(LONG_US);
 			manner = pk_lot_park(at->gate, cohort, &until);
 		}
-		pk_self.back = pk_self.soon = pk_self.late = false; /* it is long ago; and a handler may have waited for another lock */
-		pk_self.came = 0;
+		forget();
 		r = pk_thread_record();		 /* another one if a handler has forked */
 		ops = pk_policy_for(policy);	 /* it may have changed */
 		if (r) {
@@ -425,15 +448,14 @@ PK_NOINLINE int pk_turn_wait(const struct pk_site *site, const struct pk_deadlin
 	if (dated)
 		pk_word_come(at);
 	else
-		pk_self.came = 0;
+		forget();
 	if (!dated || waits_apart(at, ops, socket)) {
 		pk_count_in(r, PK_STAT_bypassed);
 		ret = pk_word_wait(at, ops, NULL, false, deadline);
 		if (ret != EAGAIN)
 			return ret; /* it was in no queue, so nobody sleeps elsewhere because of it */
 		now.seen = NULL;
-		pk_self.back = pk_self.soon = pk_self.late = false;
-		pk_self.came = 0;
+		forget();
 		r = pk_thread_record(); /* another one if a handler has forked */
 		ops = pk_policy_for(policy_of(at));
 		if (!r || !ops)
@@ -466,9 +488,7 @@ int pk_turn_settle(const struct pk_site *at, struct pk_waiter *w, pk_steal *stea
 	int ret = 0;
 
 	_pthread_cleanup_push(&stay.frame, unwound, &stay);
-	/* of a wait that has ended in another way */
-	pk_self.back = pk_self.soon = pk_self.late = false;
-	pk_self.came = 0;
+	forget(); /* of a wait that has ended in another way */
 	switch (w ? ops->settle(&at->gate->queue, w, at->word, steal) : PK_ORPHANED) {
 	case PK_IS_HEAD:
 		wait_as_head(at, ops, w, NULL);

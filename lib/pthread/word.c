@@ -80,6 +80,11 @@ enum {
 	BACK_NS = 2000,
 	/* or, in a queue, so short a time ago. */
 	SOON_NS = 1000,
+	/* and surely so, if one part in so many of what its spin has taken is added: a processor's speed changes. */
+	RECKONED = 8,
+	/* If its users come back at once, and it has got the word so long ago, and no longer, it has used the lock since, many times over. */
+	USED_NS = 8000,
+	USED_MOST_NS = 100000,
 	/* Alone, only if it has a habit of it: more than one in so many of its waits; */
 	COMES = 5,
 	/* and within what time, with such a wait, where there are several sockets, which are far apart; */
@@ -220,6 +225,9 @@ void pk_word_come(const struct pk_site *at)
 		gone = since(pk_self.came, pk_self.won.ns, pk_self.won.rounds);
 	waited = pk_self.won.rounds ? spun_ns(pk_self.won.rounds) : pk_self.won.waited;
 	pk_self.soon = gone < SOON_NS;
+	pk_self.sure = pk_self.soon && gone + spun_ns(pk_self.won.rounds) / RECKONED < SOON_NS;
+	pk_self.used = gone >= USED_NS && gone < USED_MOST_NS &&
+		       (pk_self.stolen.word != at->word || pk_self.stolen.ns < pk_self.won.ns);
 	pk_self.back = gone < BACK_NS && waited >= gone / 2;
 	pk_self.late = gone >= BACK_NS && gone < LATE_NS && waited >= gone / 2 && pk_sockets > 1;
 }
@@ -236,8 +244,8 @@ static bool is_back(const struct pk_site *at, bool alone)
 	return alone ? is_habit(&pk_self.habit, (back || late) && pk_self.came, COMES) : at->marks && (back || soon);
 }
 
-/* A head that has been called from the lot cannot know how soon it is back. Where others come back at once, and look away, it does as
- * they do: it would take the lock from who has just got it. */
+/* A head that has been called from the lot cannot know how soon it is back, and one that is there to be one of a few (turn.c) had the
+ * lock for long. Where others come back at once, and look away, it does as they do: it would take the lock from who has just got it. */
 static bool is_told(const struct turn *t)
 {
 	return pk_sockets > 1 && t->again && !t->alone && t->w->manner == PK_CALLED;

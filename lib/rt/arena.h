@@ -84,7 +84,7 @@ PK_INLINE uint32_t pk_uses(uint32_t status)
 /* How a thread waits in a queue (pthread/turn.c). */
 enum pk_manner {
 	PK_LEAVES,  /* spins if there is room, and then leaves, to sleep elsewhere */
-	PK_CALLED,  /* the same, after it has slept there: spins whether there is room or not */
+	PK_CALLED,  /* the same, after it has slept there, or to be one of a few: spins whether there is room or not */
 	PK_STAYS,   /* spins if there is room, and then sleeps in its place */
 	PK_SLEEPS,  /* at once */
 	PK_UNTIMED, /* sleeps, since before it was in the queue, and does not look in time (rt/doze.h) */

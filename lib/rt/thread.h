@@ -58,10 +58,10 @@ struct pk_thread {
 	uint8_t aways;	 /* for how many long waits in queues it is known why: heads look away (rt/spin.c) */
 	uint8_t napped, no_naps; /* how often it has napped in vain, and for how many times it does not (pthread/word.c) */
 	/* How often it has not come back at once for locks whose users are said to do so, and for which word last (pthread/turn.c). */
-	struct {
-		const int *word;
-		unsigned times;
-	} doubts;
+	const int *doubted;
+	unsigned doubts;
+	bool sure; /* it has come back in less than one, however its spin was reckoned; */
+	bool used; /* or after many, which it has used the lock for, if its users do (pthread/word.c) */
 	/* The one that it has stolen last: so many rounds after that time, and not at the first try; and how long quick thefts of it take,
 	 * in ns, as one in so many of them, of all words, has shown (pthread/word.c). */
 	struct {

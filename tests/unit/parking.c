@@ -367,6 +367,37 @@ START_TEST(lot_rotates)
 }
 END_TEST
 
+/* It calls more where few of its socket spin, and there is room; but with one socket, or where users come back at once. */
+START_TEST(lot_calls_more)
+{
+	static const struct {
+		const char *topology;
+		unsigned spinners;
+		uint64_t flags;
+		unsigned called;
+	} table[] = {{"2x16", 0, 0, 8}, {"2x16", 3, 0, 8},	       {"2x16", 4, 0, 1}, {"2x4", 0, 0, 4},
+		     {"2x4", 2, 0, 2},	{"2x16", 0, PK_FLAG_BACK, 1}, {"1x16", 0, 0, 1}};
+	struct pk_bay *bay;
+	pthread_t thread;
+
+	make_busy(table[_i].topology);
+	for (unsigned n = 0; n < table[_i].spinners; n++) {
+		struct pk_waiter *w = new_node(&pk_mcs);
+
+		w->socket = 0;
+		w->manner = PK_CALLED;
+		ck_assert_uint_ne(pk_spin_begin(w), 0);
+	}
+	thread = sleeper(0);
+	gate.flags |= table[_i].flags;
+	bay = pk_bay_next(0, &gate.queue.aux, NULL);
+	bay->lead = 0;
+	pk_lot_rotate(&gate, 0, 64);
+	pthread_join(thread, NULL);
+	ck_assert_uint_eq(bay->lead, table[_i].called); /* how many have been called */
+}
+END_TEST
+
 /* Where waiters sleep: by PARKADE_PARKING, by whether anybody may spin on that socket, and by what heads have found. */
 START_TEST(lot_adapts)
 {
@@ -643,5 +674,5 @@ START_TEST(naps_where_cpus_are_few)
 END_TEST
 
 UNIT("parking", {lot_calls, 1}, {lot_groups, 1}, {lot_neighbours, 1}, {lot_is_told_by_handlers, 2}, {lot_moves, 1},
-     {lot_refuses, 1}, {lot_rotates, 1}, {lot_adapts, 1}, {spinners_learn, 1}, {spinners_miss_together, 1},
+     {lot_refuses, 1}, {lot_rotates, 1}, {lot_calls_more, 7}, {lot_adapts, 1}, {spinners_learn, 1}, {spinners_miss_together, 1},
      {spinners_are_crowded, 2}, {naps_where_cpus_are_few, 3}, {forked_in_a_nap, 1})
