@@ -5,7 +5,7 @@
  *
  * A waiter that would have to sleep in the queue leaves it, or does not enter it, and
  * sleeps in a bay of its cohort. So the queue holds those who spin, and its head. When
- * it has run dry a batch of sleepers is called, who queue again; and now and then one is,
+ * it has run dry a batch of sleepers is called, who queue again; and now and then one is, or a few are,
  * so that all get their turn.
  *
  * This pays where waiters spin, and while that helps them. By `auto` others sleep in the
@@ -54,7 +54,7 @@ bool pk_lot_pays(const struct pk_site *at);
  * there is no room to sleep here, or the CPUs are crowded. */
 enum pk_manner pk_lot_park(struct pk_gate *gate, unsigned cohort, const struct timespec *until);
 
-/* To be called by who is going to wait in the queue: calls a sleeper now and then, so that
+/* To be called by who is going to wait in the queue: calls a sleeper now and then, or a few, so that
  * it is not always the same who circulate. `turn`: how often the caller has done that, or
  * the low bits of it. */
 void pk_lot_rotate(struct pk_gate *gate, unsigned cohort, unsigned turn);

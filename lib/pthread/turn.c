@@ -29,7 +29,7 @@ enum {
 	LONG_US = 100000,
 	/* After so many of its waits in a row in which it has not come back at once a thread doubts that others do. */
 	DOUBT = 64,
-	/* So many of a socket are to be in the queue of a lock that each of them uses many times over. */
+	/* So many of a socket are to spin, where each uses its lock many times over. */
 	FEW = 4,
 	/* Of so many waits apart in a row only the first ones are dated. */
 	APART = 2 * PK_ORDER_APART,
@@ -171,7 +171,7 @@ static bool barge(const struct pk_site *at, struct pk_record *r, unsigned socket
 	return true;
 }
 
-/* Whether those who have the lock come back for it at once. Who does says so, and who has been woken for nothing many times, as
+/* Whether those who have the lock come back for it at once. Who surely does says so, and who has been woken for nothing many times, as
  * somebody does (word.c); it is doubted by who never does, unless it has been tried that to queue is better: by the policy of which that is tried. `came` is
  * known. */
 static bool is_used_again(const struct pk_site *at, const struct pk_admit_ops *ops)
@@ -223,7 +223,7 @@ static bool waits_apart(const struct pk_site *at, const struct pk_admit_ops *ops
 		way = pk_trial_way(at->gate, flags, pk_self.came, flags & PK_FLAG_BACK || pk_self.soon);
 	switch (way) {
 	case PK_TRIAL_APART: /* as if nobody came back */
-		pk_self.back = pk_self.soon = pk_self.late = false;
+		pk_self.back = pk_self.soon = pk_self.late = pk_self.sure = pk_self.used = false;
 		return may_stay_away(at, ops);
 	case PK_TRIAL_QUEUES:
 		if (!(flags & PK_FLAG_BACK))
@@ -340,15 +340,17 @@ static void forget(void)
 	pk_self.came = 0;
 }
 
-/* Whether the thread is to wait as if it had been called: a lock whose users come back at once has a few in its queue best, who look
- * away, and each use it many times over then. Without them the queue runs dry, sleepers are called, more than are of use, whose spinning
- * in vain leaves no room for others; and who finds no room steals the lock again and again (sim/FINDINGS.md). One that
- * had it for less does other work in between, and is as well in the lot. */
+/* Whether the thread is to wait as if it had been called: a lock whose users come back at once, for long, has a few in its queue best, each of
+ * whom uses it many times over. (With several sockets they look away as its heads.) Without them the queue runs dry, sleepers are
+ * called, more than are of use, whose spinning in vain leaves no room for others; and who finds no room steals the lock again and again
+ * (sim/FINDINGS.md). One that had it for less does other work in between, and is as well in the lot. That it has used it all the time is
+ * concluded from its users, not seen: it may have slept. Not by policies without a queue, nor with others of a broadcast behind it. */
 static bool is_one_of_few(const struct pk_site *at, unsigned socket)
 {
 	const unsigned limit = pk_spin_limit(socket);
 
-	return pk_self.used && pk_site_flags(at) & PK_FLAG_BACK && pk_spinners(socket) < (limit < FEW ? limit : FEW);
+	return pk_self.used && at->marks && pk_site_flags(at) & PK_FLAG_BACK && pk_site_busy(at) && !pk_self.chain &&
+	       pk_spinners(socket) < (limit < FEW ? limit : FEW);
 }
 
 /* Wait in the queue while that means to spin, and in the lot while it means to sleep.

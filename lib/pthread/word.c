@@ -16,8 +16,8 @@
  *		for long
  *	1 -> 0	by who has got the word by spinning for a while, or stolen it; on two CPUs a thief that has found it free
  *		at its first look seldom says so
- * State of PK_FLAG_BACK, a hint for those who come to a mutex (turn.c), and for heads that have been called from the lot
- *	0 -> 1	by who comes back at once for the word (turn.c), or has slept apart many times before it got it, or had enough of that; by
+ * State of PK_FLAG_BACK, a hint for those who come to a mutex (turn.c), for heads that have been called from the lot, and for who calls (lot.c)
+ *	0 -> 1	by who surely comes back at once for the word (turn.c), or has slept apart many times before it got it, or had enough of that; by
  *		who queues as that is tried (turn.c), or has found that to be better (trial.c)
  *	1 -> 0	by who has not come back many times in a row, unless it has been tried, and to queue was better (turn.c)
  * State of PK_FLAG_APART, _PROVED: trial.h
@@ -82,7 +82,7 @@ enum {
 	SOON_NS = 1000,
 	/* and surely so, if one part in so many of what its spin has taken is added: a processor's speed changes. */
 	RECKONED = 8,
-	/* If its users come back at once, and it has got the word so long ago, and no longer, it has used the lock since, many times over. */
+	/* If its users come back at once, and it has got the word so long ago, and no longer, it has used the lock since, most likely. */
 	USED_NS = 8000,
 	USED_MOST_NS = 100000,
 	/* Alone, only if it has a habit of it: more than one in so many of its waits; */

@@ -66,7 +66,7 @@ bool pk_spin_anywhere(void);
 bool pk_spin_cramped(void);
 
 /* Take a place among the spinners of w's socket, if w is to spin and there is room, or w
- * has been called, for the budget that is returned (0: no). Its end is pk_spin_end(). */
+ * has been called or waits as if it had been (PK_CALLED), for the budget that is returned (0: no). Its end is pk_spin_end(). */
 unsigned pk_spin_begin(struct pk_waiter *w);
 void pk_spin_end(struct pk_waiter *w);
 /* The same for who has been served after so many rounds, and would have left the queue had it not been. On one socket who has spun

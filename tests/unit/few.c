@@ -14,6 +14,7 @@
 #include "rt/rounds.h"
 #include "rt/spin.h"
 #include "rt/thread.h"
+#include "rt/topology.h"
 #include "../stats/sleepers.h"
 #include "gate.h"
 #include "nodes.h"
@@ -89,25 +90,28 @@ static void *wait_for_it(void *at)
 	return NULL;
 }
 
-/* All places of socket 0 but one are lost, and so many spin there. */
-static void fill(unsigned spinners)
+static struct pk_waiter *spinner(unsigned socket)
 {
 	struct pk_waiter *w = new_node(&pk_mcs);
 
-	w->socket = 0;
+	w->socket = (uint8_t)socket;
 	w->manner = PK_CALLED;
-	while (pk_spin_rooms(0) > 1) {
-		pk_spin_begin(w);
-		pk_spin_missed(w);
-		usleep(REASON_US);
+	ck_assert_uint_ne(pk_spin_begin(w), 0);
+	return w;
+}
+
+/* On each socket, whichever this one is, all places but one are lost, and so many spin. */
+static void fill(unsigned spinners)
+{
+	for (unsigned s = 0; s < pk_sockets; s++) {
+		while (pk_spin_rooms(s) > 1) {
+			pk_spin_missed(spinner(s));
+			usleep(REASON_US);
+		}
+		for (unsigned n = 0; n < spinners; n++)
+			spinner(s);
+		ck_assert(!pk_spin_room(s));
 	}
-	for (unsigned n = 0; n < spinners; n++) {
-		w = new_node(&pk_mcs);
-		w->socket = 0;
-		w->manner = PK_CALLED;
-		ck_assert_uint_ne(pk_spin_begin(w), 0);
-	}
-	ck_assert(!pk_spin_room(0));
 }
 
 /* How often a waiter with such a past has queued, by the time when it sleeps in the lot. */

@@ -367,6 +367,21 @@ START_TEST(lot_rotates)
 }
 END_TEST
 
+enum { AMONG = 9 };
+
+static pid_t id;
+static unsigned up;
+
+static void *sleep_among(void *unused)
+{
+	struct timespec until = pk_clock_after(10000000);
+
+	pk_store_release(&id, gettid());
+	ck_assert_int_eq(pk_lot_park(&gate, 0, &until), PK_CALLED);
+	pk_add_release(&up, 1);
+	return unused;
+}
+
 /* It calls more where few of its socket spin, and there is room; but with one socket, or where users come back at once. */
 START_TEST(lot_calls_more)
 {
@@ -377,24 +392,35 @@ START_TEST(lot_calls_more)
 		unsigned called;
 	} table[] = {{"2x16", 0, 0, 8}, {"2x16", 3, 0, 8},	       {"2x16", 4, 0, 1}, {"2x4", 0, 0, 4},
 		     {"2x4", 2, 0, 2},	{"2x16", 0, PK_FLAG_BACK, 1}, {"1x16", 0, 0, 1}};
-	struct pk_bay *bay;
-	pthread_t thread;
+	pthread_t thread[AMONG];
+	unsigned n;
 
 	make_busy(table[_i].topology);
-	for (unsigned n = 0; n < table[_i].spinners; n++) {
+	for (n = 0; n < table[_i].spinners; n++) {
 		struct pk_waiter *w = new_node(&pk_mcs);
 
 		w->socket = 0;
 		w->manner = PK_CALLED;
 		ck_assert_uint_ne(pk_spin_begin(w), 0);
 	}
-	thread = sleeper(0);
+	for (n = 0; n < AMONG; n++) {
+		id = 0;
+		ck_assert_int_eq(pthread_create(&thread[n], NULL, sleep_among, NULL), 0);
+		await_asleep(0, &id);
+	}
 	gate.flags |= table[_i].flags;
-	bay = pk_bay_next(0, &gate.queue.aux, NULL);
-	bay->lead = 0;
 	pk_lot_rotate(&gate, 0, 64);
-	pthread_join(thread, NULL);
-	ck_assert_uint_eq(bay->lead, table[_i].called); /* how many have been called */
+	while (pk_load_acquire(&up) < table[_i].called)
+		usleep(100);
+	usleep(20000);
+	ck_assert_uint_eq(pk_load_acquire(&up), table[_i].called);
+	gate.queue.tail = 0;
+	while (pk_load_acquire(&up) < AMONG) {
+		pk_lot_check(&gate, 0);
+		usleep(1000);
+	}
+	for (n = 0; n < AMONG; n++)
+		pthread_join(thread[n], NULL);
 }
 END_TEST
 
