@@ -87,8 +87,10 @@ enum {
 	USED_MOST_NS = 100000,
 	/* Alone, only if it has a habit of it: more than one in so many of its waits; */
 	COMES = 5,
-	/* and within what time, with such a wait, where there are several sockets, which are far apart; */
+	/* and where there are several sockets, which are far apart, within what time, with such a wait, or with one of such a part of less
+	 * than two microseconds; */
 	LATE_NS = 3000,
+	FAR_SHARE = 3,
 	/* and a thief has one, if more than one in so many of its thefts. */
 	STEALS = 14,
 	/* Who has stolen the word so short a time ago does not steal it again: no more than it takes to hand it over; */
@@ -229,7 +231,7 @@ void pk_word_come(const struct pk_site *at)
 	pk_self.used = gone >= USED_NS && gone < USED_MOST_NS &&
 		       (pk_self.stolen.word != at->word || pk_self.stolen.ns < pk_self.won.ns);
 	pk_self.back = gone < BACK_NS && waited >= gone / 2;
-	pk_self.late = gone >= BACK_NS && gone < LATE_NS && waited >= gone / 2 && pk_sockets > 1;
+	pk_self.late = gone < LATE_NS && waited >= gone / (gone < BACK_NS ? FAR_SHARE : 2) && pk_sockets > 1;
 }
 
 /* Two threads wait for each other as long as the other has the lock, less what they work outside. So who waits for half of the time that goes by

@@ -52,7 +52,7 @@ struct pk_thread {
 	} won;
 	uint64_t came;	 /* when it came to wait last, in ns, or, apart, was woken; 0: that is not known, or it has slept or napped since */
 	bool back, soon; /* for that word, in less than two microseconds, half of which it had waited before; in one; */
-	bool late;	 /* as `back`, but in three, where there are several sockets */
+	bool late;	 /* where there are several sockets, in three, or a third of less than two */
 	uint8_t habit;	 /* how often it has come back for it alone, of late, */
 	uint8_t greed;	 /* and for what it had stolen */
 	uint8_t aways;	 /* for how many long waits in queues it is known why: heads look away (rt/spin.c) */
