@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* SPDX-FileCopyrightText: 2026 The parkade authors */
-/* Whose users a lock has, by when they come back for it (pthread/word.c): who says that they do so at once, and who has used it all the
- * time until then, and is to be one of a few in its queue (pthread/turn.c). */
+/* Whose users a lock has, by when they come back for it (pthread/word.c): who says that they do so at once, who is taken for one that does,
+ * alone, and who has used it all the time until then, and is to be one of a few in its queue (pthread/turn.c). */
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
@@ -9,6 +9,7 @@
 
 #include "pthread/lot.h"
 #include "pthread/turn.h"
+#include "pthread/word.h"
 #include "rt/clock.h"
 #include "rt/park.h"
 #include "rt/rounds.h"
@@ -74,6 +75,40 @@ START_TEST(says_what_is_sure)
 	}
 	ck_assert(soon);
 	ck_assert_int_eq(!(gate.flags & PK_FLAG_BACK), !table[_i].says);
+}
+END_TEST
+
+/* Alone, who had waited for half of the time until it is back, within 2 us, has come back, with one socket or several; with several also
+ * within 3, or who had waited for a third of less than 2. */
+START_TEST(comes_back_alone)
+{
+	enum { HELD_UP = 50 }; /* if it is later than that, in ns */
+	static const struct {
+		const char *topology;
+		uint64_t ns;
+		unsigned waited;
+		bool back, late;
+	} table[] = {
+		{"1x8", 1600, 900, true, false},  {"2x8", 1600, 900, true, true},   {"1x8", 1600, 600, false, false},
+		{"2x8", 1600, 600, false, true},  {"2x8", 1600, 500, false, false}, {"1x8", 2400, 1300, false, false},
+		{"2x8", 2400, 1300, false, true}, {"2x8", 2400, 1100, false, false}, {"2x8", 3100, 3000, false, false},
+	};
+	struct pk_site at = site(true);
+	bool known = false;
+
+	make(table[_i].topology);
+	for (unsigned n = 0; n < TRIES && !known; n++) {
+		come(&(struct past){table[_i].ns, 0, 0});
+		pk_self.won.waited = table[_i].waited;
+		pk_word_come(&at);
+		known = pk_self.came - pk_self.won.ns < table[_i].ns + HELD_UP;
+	}
+	if (!known) {
+		printf("SKIP: the clock takes too long here\n");
+		return;
+	}
+	ck_assert_int_eq(pk_self.back, table[_i].back);
+	ck_assert_int_eq(pk_self.late, table[_i].late);
 }
 END_TEST
 
@@ -172,4 +207,4 @@ START_TEST(is_one_of_few)
 }
 END_TEST
 
-UNIT("few", {says_what_is_sure, 3}, {is_one_of_few, 11})
+UNIT("few", {says_what_is_sure, 3}, {comes_back_alone, 9}, {is_one_of_few, 11})
