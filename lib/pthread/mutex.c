@@ -267,13 +267,12 @@ int pk_mutex_cond_unlock(pthread_mutex_t *mutex, bool *user)
 	return pk_mutex_unlock(mutex);
 }
 
-/* The caller has it again, after a wait for a condition variable. `user`: it did not cease to be one of its users. */
-static void has_it_again(struct pk_mutex *m, bool user)
+/* The caller has it again, after a wait for a condition variable, for which it did not cease to be one of its users. */
+static void has_it_again(struct pk_mutex *m)
 {
+	m->nusers--;
 	if (pk_unlikely(pk_load_relaxed(&m->kind) & PK_FLAG_TRIED))
-		pk_trial_discount();
-	if (user)
-		m->nusers--;
+		pk_trial_count_again();
 }
 
 int pk_mutex_cond_lock(pthread_mutex_t *mutex, bool user)
@@ -281,8 +280,8 @@ int pk_mutex_cond_lock(pthread_mutex_t *mutex, bool user)
 	int ret = pk_mutex_lock(mutex);
 
 	/* EOWNERDEAD: it is the dead owner's count that is ours now. */
-	if (!ret || ret == EOWNERDEAD)
-		has_it_again(pk_mutex_of(mutex), user);
+	if (user && (!ret || ret == EOWNERDEAD))
+		has_it_again(pk_mutex_of(mutex));
 	return ret;
 }
 
@@ -316,7 +315,8 @@ int pk_mutex_cond_settle(pthread_mutex_t *mutex, struct pk_waiter *w, bool queue
 	if (pk_unlikely(kind & PK_FLAG_TRIED))
 		pk_trial_count(pk_mutex_gate(m));
 	own(m, kind, pk_self.tid);
-	has_it_again(m, user);
+	if (user)
+		has_it_again(m);
 	return 0;
 }
 

@@ -18,6 +18,9 @@ enum {
 	/* These are looked at, as many of either way: late ones, when who has slept in the other way is awake. */
 	COUNT = 1 << 1 | 3 << 4 | 3 << 8 | 3 << 12 | 1 << 17,
 	SLOTS = 16, /* for what threads count */
+	AGAIN = 32, /* from that bit on, in what they count: who has taken it again after waits for condition variables */
+	/* Where uses are not one in so many of these the mutex is one of those who only wait and signal, and they are counted, too. */
+	USES = 8,
 	/* PK_FLAG_APART and _BACK were set; and where they do not all wait apart they wait as if it was not tried. */
 	WAS_APART = 1,
 	WAS_BACK = 2,
@@ -30,17 +33,17 @@ static struct {
 	uintptr_t lock; /* the gate that is tried, or 0 */
 	uint64_t began;
 	uint32_t before; /* how it was: WAS_APART, WAS_BACK, USUAL */
-	uint32_t counted[2]; /* the sums of all counts when it began */
+	uint64_t counted[2]; /* the sums of all counts when it began */
 	uint64_t ended;	    /* the last trial, which was of `last`: that one is not tried again before so many pauses, no other before one */
 	uintptr_t last;
 	uint32_t pauses;
 } trial PK_ALIGNED(PK_CACHE_LINE);
 
-/* How often mutexes were taken in trials, where all queued, and where they waited apart. Who counts has the mutex that all wait for, so it is
+/* How often mutexes were used in trials, where all queued, and where they waited apart; and AGAIN. Who counts has the mutex that all wait for, so it is
  * to be quick: if it has to get a line from far away the others look away meanwhile, and what is tried fares better than it will
  * (sim/FINDINGS.md). So threads have lines of their own, as long as they are few. */
 static struct slot {
-	uint32_t of[2];
+	uint64_t of[2];
 } PK_ALIGNED(PK_CACHE_LINE) counts[SLOTS];
 
 /* From `then` to `now`; 0 if who has read the clock for `now` did so before. */
@@ -71,9 +74,9 @@ static unsigned way_in(unsigned half)
 	return (unsigned)ARE_APART >> half & 1;
 }
 
-static uint32_t sum(unsigned way)
+static uint64_t sum(unsigned way)
 {
-	uint32_t all = 0;
+	uint64_t all = 0;
 
 	for (unsigned n = 0; n < SLOTS; n++)
 		all += pk_load_relaxed(&counts[n].of[way]);
@@ -127,9 +130,10 @@ static void begin(struct pk_gate *gate, uint64_t now, bool usual)
 static void end(struct pk_gate *gate, uint64_t now)
 {
 	uintptr_t seen = (uintptr_t)gate;
-	uint32_t before, queued, apart, pauses = 1;
+	uint32_t before, pauses = 1;
+	uint64_t queued, apart;
 	uint64_t mask, found, flags;
-	bool was, usual, is, decided, back;
+	bool was, usual, only_waits, is, decided, back;
 
 	if (!pk_cas_relaxed(&trial.lock, &seen, (uintptr_t)gate | BUSY))
 		return;
@@ -138,6 +142,9 @@ static void end(struct pk_gate *gate, uint64_t now)
 	usual = before & USUAL;
 	queued = sum(0) - pk_load_relaxed(&trial.counted[0]);
 	apart = sum(1) - pk_load_relaxed(&trial.counted[1]);
+	only_waits = (uint32_t)queued + (uint32_t)apart < ((queued >> AGAIN) + (apart >> AGAIN)) / USES;
+	queued = (uint32_t)queued + (only_waits ? queued >> AGAIN : 0);
+	apart = (uint32_t)apart + (only_waits ? apart >> AGAIN : 0);
 	/* If nobody was there at its end it is not known for how long somebody was. */
 	decided = queued >= PK_TRIAL_LEAST && apart >= PK_TRIAL_LEAST && elapsed(now) < PK_TRIAL_NS + PK_TRIAL_PHASE_NS;
 	is = decided ? apart > queued - queued / PK_TRIAL_SHARE : was;
@@ -163,7 +170,7 @@ static void end(struct pk_gate *gate, uint64_t now)
 }
 
 /* The thread has counted so many, in the half in which it was; of the trial that began then. */
-static void add(unsigned n, uint64_t began)
+static void add(uint64_t n, uint64_t began)
 {
 	unsigned half = pk_self.half % HALVES;
 
@@ -173,17 +180,17 @@ static void add(unsigned n, uint64_t began)
 
 void pk_trial_tell(struct pk_gate *gate, uint64_t now)
 {
-	unsigned n = pk_self.counted;
+	const unsigned n = pk_self.counted, again = pk_self.again < n ? pk_self.again : n;
 	uint64_t began;
 	unsigned half;
 
-	pk_self.counted = 0;
+	pk_self.counted = pk_self.again = 0;
 	if (pk_load_acquire(&trial.lock) != (uintptr_t)gate) { /* T1 */
 		forget(gate);
 		return;
 	}
 	began = pk_load_relaxed(&trial.began);
-	add(n, began);
+	add((uint64_t)again << AGAIN | (n - again), began);
 	half = half_at(between(began, now));
 	if (half == HALVES - 1) {
 		end(gate, now);

@@ -6,8 +6,8 @@
  * others, and a queue, in which each hand-over is to a certain thread, has less of it used than glibc's protocol. By times the two
  * cannot be told apart, as nobody sees what a thread does between two waits (sim/FINDINGS.md); nor does who waits apart for a mutex that
  * is far from most of its users, whose order does not pay (admit/order.h), see how soon these are back; nor what is between two waits for a
- * condition variable. So both ways are tried by turns, for some milliseconds, and how often the mutex is taken is counted, but for who takes it
- * again after such a wait; the better one is kept for a while.
+ * condition variable. So both ways are tried by turns, for some milliseconds, and uses of the mutex are counted: how often it is taken, but for
+ * who takes it again after such a wait; the better one is kept for a while.
  *
  * One mutex of a process is tried at a time.
  *
@@ -86,12 +86,11 @@ PK_INLINE void pk_trial_count(struct pk_gate *gate)
 	pk_self.counted++;
 }
 
-/* It has just counted that, but it was only back from a wait for a condition variable, in the midst of what it uses the mutex for. Who is
- * woken for nothing waits once more, and has done nothing: to queue would be taken for better if it has more of them woken. */
-PK_INLINE void pk_trial_discount(void)
+/* It has just counted that, but it was only back from a wait for a condition variable, in the midst of a use of the mutex. Who is woken for
+ * nothing waits once more, and has done nothing: to queue would be taken for better if it has more of them woken. */
+PK_INLINE void pk_trial_count_again(void)
 {
-	if (pk_self.counted) /* else it is tried just since it was taken */
-		pk_self.counted--;
+	pk_self.again++;
 }
 
 #endif

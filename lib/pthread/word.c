@@ -87,8 +87,8 @@ enum {
 	USED_MOST_NS = 100000,
 	/* Alone, only if it has a habit of it: more than one in so many of its waits; */
 	COMES = 5,
-	/* and where there are several sockets, which are far apart, within what time, with such a wait, or with one of such a part of less
-	 * than two microseconds; */
+	/* and where there are several sockets, which are far apart, within what time, with such a wait; or in less than BACK_NS, with one
+	 * for such a part of that; */
 	LATE_NS = 3000,
 	FAR_SHARE = 3,
 	/* and a thief has one, if more than one in so many of its thefts. */
@@ -236,7 +236,7 @@ void pk_word_come(const struct pk_site *at)
 
 /* Two threads wait for each other as long as the other has the lock, less what they work outside. So who waits for half of the time that goes by
  * until it is back works outside for less than a third of what it holds the lock, whatever the way of its lines between the CPUs adds to
- * that. Alone it has to be a habit: some lock a few times in a row, and have other work to do then. The head of a queue waits
+ * that; and who waits for a third of it for less than half, which is enough where that way is far. Alone it has to be a habit: some lock a few times in a row, and have other work to do then. The head of a queue waits
  * for a whole section. */
 static bool is_back(const struct pk_site *at, bool alone)
 {

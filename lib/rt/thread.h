@@ -52,7 +52,7 @@ struct pk_thread {
 	} won;
 	uint64_t came;	 /* when it came to wait last, in ns, or, apart, was woken; 0: that is not known, or it has slept or napped since */
 	bool back, soon; /* for that word, in less than two microseconds, half of which it had waited before; in one; */
-	bool late;	 /* where there are several sockets, in three, or a third of less than two */
+	bool late;	 /* where there are several sockets, in three, or, having waited for a third, in two */
 	uint8_t habit;	 /* how often it has come back for it alone, of late, */
 	uint8_t greed;	 /* and for what it had stolen */
 	uint8_t aways;	 /* for how many long waits in queues it is known why: heads look away (rt/spin.c) */
@@ -62,6 +62,7 @@ struct pk_thread {
 	unsigned doubts;
 	bool sure; /* it has come back in less than one, however its spin was reckoned; */
 	bool used; /* or after many, which it has used the lock for, if its users do (pthread/word.c) */
+	uint8_t again; /* how many of those that are `counted` were after waits for condition variables */
 	/* The one that it has stolen last: so many rounds after that time, and not at the first try; and how long quick thefts of it take,
 	 * in ns, as one in so many of them, of all words, has shown (pthread/word.c). */
 	struct {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: LGPL-2.1-or-later */
 /* SPDX-FileCopyrightText: 2026 The parkade authors */
 /* How one who is signalled by the mutex's holder comes to have it: woken at once, in its queue, or at its word; and who has that tried, and
- * counts for it (pthread/trial.h). */
+ * is counted for it (pthread/trial.h). */
 #include <errno.h>
 #include <unistd.h>
 
@@ -28,7 +28,7 @@ static struct {
 	int word;   /* that of the mutex, and */
 	bool busy;  /* whether its queue is, then */
 	bool late;  /* the half in which it counts is over, by then */
-	int counted;
+	int counted, again;
 } with[MAX];
 
 static int done; /* so many have had the mutex again */
@@ -55,6 +55,7 @@ static void *wait_once(void *arg)
 	pk_self.half = (uint8_t)(pk_self.half + with[me].late);
 	ck_assert_int_eq(pk_cond_wait(&cond, &mutex), 0);
 	with[me].counted = pk_self.counted;
+	with[me].again = pk_self.again;
 	pk_mutex_unlock(&mutex);
 	__atomic_fetch_add(&done, 1, __ATOMIC_RELEASE);
 	return NULL;
@@ -211,7 +212,8 @@ START_TEST(goes)
 }
 END_TEST
 
-/* Who comes back has not taken the mutex once more, in whatever way, if it is tried; but it tells of what it has counted, if it is time. */
+/* Who comes back has taken the mutex again, in whatever way, if it is tried, and counts that as such; before, it tells of what it has counted, if
+ * it is time. */
 START_TEST(counts)
 {
 	static struct pk_gate other;
@@ -238,7 +240,8 @@ START_TEST(counts)
 		m->kind &= ~(PK_FLAG_QUEUE | PK_FLAG_LOT);
 	}
 	let_go(way[_i % 11].waiters);
-	ck_assert_int_eq(with[0].counted, tried && late ? 0 : 5);
+	ck_assert_int_eq(with[0].counted, tried && late ? 1 : 5 + tried);
+	ck_assert_int_eq(with[0].again, tried);
 }
 END_TEST
 

@@ -71,6 +71,16 @@ static void tell(struct pk_gate *g, unsigned n, uint64_t now)
 	ck_assert_uint_eq(pk_self.counted, 0);
 }
 
+/* And so many of them after waits for a condition variable. */
+static void tell_again(struct pk_gate *g, unsigned n, unsigned again, uint64_t now)
+{
+	pk_trial_tell(g, now);
+	pk_self.counted = (uint8_t)n;
+	pk_self.again = (uint8_t)again;
+	pk_trial_tell(g, now);
+	ck_assert_uint_eq(pk_self.counted + pk_self.again, 0);
+}
+
 static bool says_back; /* somebody, in a trial */
 
 /* A trial in which so many were counted, of either way; it ends at start + PK_TRIAL_NS. */
@@ -162,6 +172,31 @@ START_TEST(is_decided)
 }
 END_TEST
 
+/* Who takes it again after a wait is none of its users, unless these are not one in eight of those. */
+START_TEST(is_decided_by_uses)
+{
+	enum { TIMES = 10 };
+	static const struct {
+		unsigned uses[2], again[2]; /* tenths; queued, apart */
+		bool is;
+	} table[] = {{{40, 40}, {150, 80}, true}, {{40, 30}, {0, 150}, false},    {{1, 1}, {100, 90}, true}, {{0, 0}, {100, 80}, false},
+		     {{0, 0}, {0, 100}, false},   {{20, 10}, {120, 121}, true}, {{20, 10}, {120, 119}, false}};
+	const bool decided = table[_i].uses[0] + table[_i].again[0] > 0;
+
+	ask(&gate, START);
+	for (unsigned phase = 0; phase < PK_TRIAL_PHASES; phase++)
+		if (phase == 2 || phase == 4) {
+			const unsigned way = apart_in[phase];
+
+			for (int n = 0; n < TIMES; n++)
+				tell_again(&gate, table[_i].uses[way] + table[_i].again[way], table[_i].again[way], at_phase(START, phase, 75));
+		}
+	tell(&gate, 1, START + PK_TRIAL_NS);
+	ck_assert_uint_eq(flags(), table[_i].is ? PK_FLAG_APART : 0);
+	ck_assert_uint_eq(gate.flags & PK_FLAG_PROVED, decided && !table[_i].is ? PK_FLAG_PROVED : 0);
+}
+END_TEST
+
 /* What is counted in the first phase of a way is not looked at, as sleepers of the one before are to wake up; but for the very first, of which the second half
  * is. Nor is that of the last one's first half, or there would be more of it than of the other way. */
 START_TEST(late_halves_are_looked_at)
@@ -205,22 +240,33 @@ START_TEST(is_of_its_half)
 }
 END_TEST
 
-/* So many are counted before a thread tells of them; what it discounts it has just counted, if it has. */
+/* So many are counted before a thread tells of them; and of those after waits, as well. */
 START_TEST(tells_of_many)
 {
 	ask(&gate, pk_clock_ns());
 	tell(&gate, 0, pk_clock_ns());
-	pk_trial_discount();
-	ck_assert_uint_eq(pk_self.counted, 0);
 	for (unsigned n = 1; n <= 3 * PK_TRIAL_COUNTS; n++) {
-		for (int i = 0; i < 2; i++) {
-			pk_self.half = pk_trial_half; /* time goes by */
-			pk_trial_count(&gate);
-			ck_assert_uint_eq(pk_self.counted, (n - 1) % PK_TRIAL_COUNTS + 1);
-			if (!i)
-				pk_trial_discount();
-		}
+		pk_self.half = pk_trial_half; /* time goes by */
+		pk_trial_count(&gate);
+		pk_trial_count_again();
+		ck_assert_uint_eq(pk_self.counted, (n - 1) % PK_TRIAL_COUNTS + 1);
+		ck_assert_uint_eq(pk_self.again, pk_self.counted);
 	}
+}
+END_TEST
+
+/* Who comes back from waits only brings a trial to its end, too. */
+START_TEST(ends_with_waits)
+{
+	uint64_t began = pk_clock_ns();
+
+	ask(&gate, began);
+	while (gate.flags & PK_FLAG_TRIED && pk_clock_ns() - began < UINT64_C(60000000000)) {
+		pk_trial_count(&gate);
+		pk_trial_count_again();
+	}
+	ck_assert_uint_eq(gate.flags & PK_FLAG_TRIED, 0);
+	ck_assert_uint_ge(pk_clock_ns() - began, PK_TRIAL_NS);
 }
 END_TEST
 
@@ -457,7 +503,8 @@ START_TEST(one_at_a_time)
 }
 END_TEST
 
-/* Who takes a mutex that is tried counts, whether it had to wait or not, but for who has it already, and by trylock; the fast way does not know of it. */
+/* Who takes a mutex that is tried counts, whether it had to wait or not, but for who has it already, and by trylock; the fast way does not know of it.
+ * (After a wait for a condition variable: tests/unit/moved.) */
 START_TEST(is_counted)
 {
 	static const int types[] = {PTHREAD_MUTEX_NORMAL, PTHREAD_MUTEX_RECURSIVE, PTHREAD_MUTEX_ERRORCHECK, PTHREAD_MUTEX_ADAPTIVE_NP};
@@ -925,6 +972,6 @@ START_TEST(goes_over_without_a_node)
 }
 END_TEST
 
-UNIT("trial", {is_asked_for, 6}, {by_turns, 2}, {is_decided, 13}, {late_halves_are_looked_at, 2 * PK_TRIAL_PHASES}, {is_of_its_half, 3}, {tells_of_many, 1}, {is_of_its_trial, 1}, {is_asked_for_by_who_has_it, 2}, {is_as_ever, 8}, {is_said_meanwhile, 1}, {does_not_take_over_itself, 1}, {is_cut_short, 3}, {says_nothing_again, 1}, {leaves_nothing, 1}, {is_over, 2}, {is_summed_up, 3}, {is_tried_again, 1}, {one_at_a_time, 1}, {is_counted, 4},
+UNIT("trial", {is_asked_for, 6}, {by_turns, 2}, {is_decided, 13}, {late_halves_are_looked_at, 2 * PK_TRIAL_PHASES}, {is_of_its_half, 3}, {tells_of_many, 1}, {ends_with_waits, 1}, {is_decided_by_uses, 7}, {is_of_its_trial, 1}, {is_asked_for_by_who_has_it, 2}, {is_as_ever, 8}, {is_said_meanwhile, 1}, {does_not_take_over_itself, 1}, {is_cut_short, 3}, {says_nothing_again, 1}, {leaves_nothing, 1}, {is_over, 2}, {is_summed_up, 3}, {is_tried_again, 1}, {one_at_a_time, 1}, {is_counted, 4},
      {waits_apart, 11}, {asks, 8}, {queues, 4}, {has_had_enough, 11},
      {goes_over_beside_a_sleeper, 12}, {goes_over_with_a_deadline, 8}, {goes_over_without_a_node, 4})
