@@ -234,10 +234,10 @@ void pk_word_come(const struct pk_site *at)
 	pk_self.late = gone < LATE_NS && waited >= gone / (gone < BACK_NS ? FAR_SHARE : 2) && pk_sockets > 1;
 }
 
-/* Two threads wait for each other as long as the other has the lock, less what they work outside. So who waits for half of the time that goes by
- * until it is back works outside for less than a third of what it holds the lock, whatever the way of its lines between the CPUs adds to
- * that; and who waits for a third of it for less than half, which is enough where that way is far. Alone it has to be a habit: some lock a few times in a row, and have other work to do then. The head of a queue waits
- * for a whole section. */
+/* Two threads wait for each other as long as the other has the lock, less what they work outside. So who waits for half of the time that goes
+ * by until it is back works outside for less than a third of what it holds the lock, whatever the way of its lines between the CPUs adds to
+ * that; and who waits for a third of it for less than half, which is enough where that way is far. Alone it has to be a habit: some lock a few
+ * times in a row, and have other work to do then. The head of a queue waits for a whole section. */
 static bool is_back(const struct pk_site *at, bool alone)
 {
 	bool back = pk_self.back, soon = pk_self.soon, late = pk_self.late;

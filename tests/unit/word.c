@@ -242,7 +242,8 @@ static unsigned look_away(const struct pk_site *at, struct pk_waiter *other, con
 	return *soon = 0;
 }
 
-/* A head that was alone, and is back for the word sooner than twice the time that it had waited for it (or three times: tests/unit/few), leaves it to others for 160 us, or 20
+/* A head that was alone, and is back for the word sooner than twice the time that it had waited for it
+ * (or three times: tests/unit/few), leaves it to others for 160 us, or 20
  * if there are any in the queue by then: if it has had the habit, and is back for that word, within 2 us, or 3 with several sockets, and may wait. */
 START_TEST(looks_away)
 {
